@@ -1,0 +1,22 @@
+"""What an advantage owes the pipeline."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+from edge_lightning.collective import AllReduce
+
+
+class Advantage(Protocol):
+    """One number per response from the rewards of its group.
+
+    Attributes:
+        smallest_group: the fewest responses of a problem for which it means something.
+    """
+
+    smallest_group: int
+
+    def __call__(self, rewards_B: Tensor, group_B: Tensor, groups: int, all_reduce: AllReduce) -> Tensor:
+        """advantages_B from rewards_B and the index of each response's group (the same on every rank)."""

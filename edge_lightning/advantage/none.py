@@ -1,0 +1,17 @@
+"""No advantage: for objectives that do not weigh responses, such as supervised training."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from edge_lightning.collective import AllReduce, alone
+
+
+class NoAdvantage:
+    """A_i = 0."""
+
+    smallest_group = 1
+
+    def __call__(self, rewards_B: Tensor, group_B: Tensor, groups: int, all_reduce: AllReduce = alone) -> Tensor:
+        return torch.zeros_like(rewards_B)

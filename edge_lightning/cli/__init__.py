@@ -1,0 +1,36 @@
+"""The command line: `edge-lightning COMMAND [overrides]`."""
+
+from __future__ import annotations
+
+import sys
+
+USAGE = """\
+usage: edge-lightning COMMAND [overrides]
+
+commands:
+  fit        train a policy              edge-lightning fit ablation=full seed=0
+             a sweep                     edge-lightning fit -m ablation=grpo,full seed=0,1,2
+             go on with a run            edge-lightning fit resume=DIR
+  validate   evaluate a checkpoint       edge-lightning validate ckpt=DIR
+
+edge-lightning COMMAND --help lists a command's options.
+"""
+
+
+def main() -> None:
+    """Entry point. Exit status: 0 done, 1 failed with one line that says why, 2 no such command."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        raise SystemExit(0 if arguments else 2)
+    command, *rest = arguments
+    if command == "fit":
+        from edge_lightning.cli.fit import fit as task
+    elif command == "validate":
+        from edge_lightning.cli.validate import validate as task
+    else:
+        print(f"edge-lightning: no command {command!r}; fit or validate expected", file=sys.stderr)
+        raise SystemExit(2)
+    from edge_lightning.cli.hydra_app import run
+
+    raise SystemExit(run(command, rest, task))

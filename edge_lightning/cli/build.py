@@ -1,0 +1,148 @@
+"""The one place where configuration becomes objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import lightning as L
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from edge_lightning.cli.schema import check
+from edge_lightning.errors import UserError
+from edge_lightning.evaluation.benchmark import Benchmark
+from edge_lightning.experience import Pipeline, check_group_size
+from edge_lightning.policy import Policy
+from edge_lightning.prompts import Prompt
+from edge_lightning.training.datamodule import ProblemDataModule
+from edge_lightning.training.evaluation_callback import EvaluationCallback
+from edge_lightning.training.module import PolicyModule
+from edge_lightning.training.record_callback import RecordCallback
+from edge_lightning.training.rollout_callback import RolloutCallback
+from edge_lightning.types import Problem
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, ready for `trainer.fit(module, datamodule)`."""
+
+    trainer: L.Trainer
+    module: PolicyModule
+    datamodule: ProblemDataModule
+    record: RecordCallback
+    evaluations: EvaluationCallback
+
+
+def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Run:
+    """Build everything that a run needs, and refuse what could not work before anything is trained.
+
+    Args:
+        folder: of the run.
+        purge_step: on resume, the step from which the tensorboard files are void.
+    """
+    check(OmegaConf.to_container(cfg, resolve=True), "")
+    advantage = instantiate(cfg.advantage)
+    check_group_size(advantage, cfg.rollout.group_size)
+    datamodule = instantiate(cfg.datamodule, problem_set=instantiate(cfg.data.problem_set))
+    policy = build_policy(cfg.model, folder, temperature=cfg.rollout.temperature)
+    prompt, corrector = instantiate(cfg.prompt), instantiate(cfg.correction)
+    benchmarks = build_benchmarks(cfg)
+    limits = [cfg.rollout.response_limit + corrector.extra_tokens(policy.encode)]
+    limits += [benchmark.response_limit for benchmark in benchmarks]
+    max_model_len = length_limit(policy, cfg.rollout.prompt_limit, limits)
+    check_prompts(datamodule.train_problems, prompt, policy, cfg.rollout.prompt_limit)
+    for benchmark in benchmarks:
+        check_prompts(benchmark.choose(datamodule.held_out_problems), prompt, policy, cfg.rollout.prompt_limit)
+
+    module = instantiate(
+        cfg.module,
+        policy=policy,
+        credit=instantiate(cfg.credit),
+        objective=instantiate(cfg.objective),
+        optimizer=instantiate(cfg.optimizer),
+        schedule=instantiate(cfg.schedule),
+    )
+    rollouts = RolloutCallback(
+        make_engine=instantiate(cfg.engine),
+        make_pipeline=partial(
+            Pipeline,
+            prompt=prompt,
+            reward=instantiate(cfg.reward),
+            corrector=corrector,
+            advantage=advantage,
+            group_size=cfg.rollout.group_size,
+            response_limit=cfg.rollout.response_limit,
+            temperature=cfg.rollout.temperature,
+            seed=cfg.seed,
+        ),
+        max_model_len=max_model_len,
+        folder=folder / "policy",
+        max_engine_gap=cfg.rollout.max_engine_gap,
+    )
+    record = instantiate(cfg.callbacks.record)(folder=folder)
+    evaluations = EvaluationCallback(
+        benchmarks=benchmarks,
+        rollouts=rollouts,
+        folder=folder,
+        every_n_steps=cfg.evaluation.every_n_steps,
+        before=cfg.evaluation.before,
+        after=cfg.evaluation.after,
+    )
+    callbacks = [rollouts, record, evaluations]
+    if cfg.callbacks.get("progress"):
+        callbacks.append(instantiate(cfg.callbacks.progress)(record=record))
+    callbacks += [
+        instantiate(node)(dirpath=folder / "checkpoints")
+        for name, node in cfg.callbacks.items()
+        if name.endswith("_checkpoint") and node
+    ]
+    loggers = [
+        instantiate(node)(save_dir=folder, name="", version=name, purge_step=purge_step)
+        for name, node in cfg.logger.items()
+    ]
+    trainer = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, default_root_dir=folder)
+    return Run(trainer, module, datamodule, record, evaluations)
+
+
+def build_policy(cfg: DictConfig, folder: Path, *, temperature: float) -> Policy:
+    """Load the policy, or make it first where the model is one to be built."""
+    path = cfg.path
+    if path is None:
+        path = folder / "untrained"
+        instantiate(cfg.build)(path)
+    return Policy.load(path, dtype=cfg.dtype, temperature=temperature)
+
+
+def build_benchmarks(cfg: DictConfig) -> list[Benchmark]:
+    """The benchmarks of cfg.evaluation, in order."""
+    return [instantiate(node, _convert_="all") for node in cfg.evaluation.benchmarks.values()]
+
+
+def length_limit(policy: Policy, prompt_limit: int, response_limits: Sequence[int]) -> int:
+    """The engine's limit on prompt and response together, in tokens.
+
+    Raises:
+        UserError: the model was built for less.
+    """
+    needed = prompt_limit + max(response_limits)
+    if needed > policy.max_positions:
+        raise UserError(
+            f"rollout.prompt_limit={prompt_limit} and up to {max(response_limits)} tokens of response and correction need "
+            f"{needed} positions, the model has {policy.max_positions}; lower rollout.prompt_limit, "
+            "rollout.response_limit or rollout.reflection_limit"
+        )
+    return needed
+
+
+def check_prompts(problems: Sequence[Problem], prompt: Prompt, policy: Policy, prompt_limit: int) -> None:
+    """Raise UserError for a prompt over the limit."""
+    for problem in problems:
+        tokens = len(prompt(problem, policy.tokenizer))
+        if tokens > prompt_limit:
+            raise UserError(
+                f"problem {problem.id!r}: prompt of {tokens} tokens, at most rollout.prompt_limit={prompt_limit} "
+                "expected; raise it or leave the problem out"
+            )

@@ -1,0 +1,78 @@
+"""edge-lightning fit: train, leave the run record, say what came of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from edge_lightning.cli.process import hide_loading_bars, prepare
+from edge_lightning.cli.resume import last_checkpoint, refuse_changes
+
+
+def fit(cfg: DictConfig, folder: Path) -> None:
+    """Train the policy that the configuration describes; everything it leaves is in `folder`."""
+    prepare(cfg.cpu_threads)
+    from edge_lightning.cli.build import build  # after `prepare`: imports torch
+
+    hide_loading_bars()
+    start = time.time()
+    checkpoint = last_checkpoint(folder) if cfg.resume else None
+    if checkpoint is not None:
+        refuse_changes(cfg, folder)
+    run = build(cfg, folder, purge_step=_steps_done(checkpoint))
+    if checkpoint is None:
+        OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
+    summary = {
+        "command": "fit",
+        "name": cfg.name,
+        "ablation": cfg.ablation.name,
+        "model": cfg.model.name,
+        "data": cfg.data.name,
+        "seed": cfg.seed,
+        "folder": str(folder),
+    }
+    status = "failed"
+    try:
+        run.trainer.fit(run.module, run.datamodule, ckpt_path=checkpoint)
+        done = run.trainer.global_step >= run.datamodule.steps
+        status = "finished" if done else "interrupted"
+        run.module.policy.save(folder / "checkpoints" / "hf")
+    finally:
+        summary = _finish(summary, run, folder, status, time.time() - start)
+    from edge_lightning.cli.table import print_summary
+
+    print_summary(summary, folder)
+
+
+def _steps_done(checkpoint: Path | None) -> int | None:
+    """Steps in a checkpoint; None without one."""
+    if checkpoint is None:
+        return None
+    import torch
+
+    return torch.load(checkpoint, map_location="cpu", weights_only=False)["global_step"]
+
+
+def _finish(summary: dict, run, folder: Path, status: str, seconds: float) -> dict:
+    from edge_lightning.training.summary import git_commit, training_figures, versions, write_json
+
+    results = run.evaluations.results
+    figures = training_figures(run.record.metrics_file)
+    figures["seconds"]["evaluate"] = run.evaluations.clock.seconds.get("evaluate", 0.0)
+    figures["seconds"]["whole_run"] = seconds
+    steps = sorted(results)
+    summary = {
+        **summary,
+        "status": status,
+        **figures,
+        "before": results[0] if 0 in results else None,
+        "after": results[steps[-1]] if steps and steps[-1] > 0 else None,
+        "evaluated_steps": steps,
+        "grading_timeouts": run.evaluations.rollouts.pipeline.reward.timeouts if run.evaluations.rollouts.pipeline else 0,
+        "versions": versions(),
+        "git_commit": git_commit(),
+    }
+    write_json(folder / "summary.json", summary)
+    return summary

@@ -1,0 +1,140 @@
+"""Composes a command's configuration with Hydra and runs its task; turns what a user can cause into one line.
+
+Hydra's own decorator reads sys.argv, where the command's name would stand in the way and which must stay as it is
+(Lightning starts further ranks with it); so Hydra's runner is called with the arguments after the command.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path, get_args_parser
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from edge_lightning.cli.resume import resume_overrides
+from edge_lightning.errors import UserError
+
+PACKAGE = Path(__file__).resolve().parents[1]
+CONF = next(folder for folder in (PACKAGE / "conf", PACKAGE.parent / "conf") if folder.is_dir())
+TRACEBACK = "EDGE_LIGHTNING_TRACEBACK"
+
+Task = Callable[[DictConfig, Path], None]
+
+OmegaConf.register_new_resolver("asset", lambda name: str(PACKAGE / "assets" / name), replace=True)
+
+
+def run(command: str, arguments: list[str], task: Task) -> int:
+    """Run a command; returns its exit status. Multirun jobs are processes of their own."""
+    if "-h" in arguments or "--help" in arguments:
+        print(help_text(command), end="")
+        return 0
+    args = get_args_parser().parse_args(arguments)
+    try:
+        overrides = resume_overrides(args.overrides)
+        hydra = Hydra.create_main_hydra2("edge_lightning", create_config_search_path(str(CONF)))
+        try:
+            if args.cfg:
+                hydra.show_cfg(command, overrides, cfg_type=args.cfg, package=args.package, resolve=True)
+                return 0
+            if args.multirun or hydra.get_mode(command, overrides) is RunMode.MULTIRUN:
+                return _multirun(hydra, command, overrides)
+            failure = hydra.run(command, lambda cfg: _failure_of(task, cfg), overrides).return_value
+            if failure is not None:
+                raise failure
+            return 0
+        finally:
+            GlobalHydra.instance().clear()
+    except (UserError, HydraException, OmegaConfBaseException) as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        print(f"edge-lightning {command}: {one_line(error, command)}", file=sys.stderr)
+        return 1
+
+
+def _failure_of(task: Task, cfg: DictConfig) -> Exception | None:
+    """Run the task; what it raises comes back as a value, since Hydra prints a line of its own for what passes it."""
+    try:
+        task(cfg, Path(HydraConfig.get().runtime.output_dir))
+    except Exception as error:
+        return error
+
+
+def _multirun(hydra: Hydra, command: str, overrides: list[str]) -> int:
+    """Each job is a fresh process with the command line of a single run; a failed one is listed, the rest go on."""
+    failed = []
+
+    def start(cfg: DictConfig) -> None:
+        job = HydraConfig.get()
+        line = [command, *job.overrides.task, f"hydra.run.dir={job.runtime.output_dir}"]
+        print(f"job {job.job.num}: edge-lightning {' '.join(line[:-1])}", flush=True)
+        if subprocess.run([sys.executable, "-m", "edge_lightning", *line]).returncode:
+            failed.append(f"job {job.job.num}: {' '.join(line[1:-1])}")
+
+    hydra.multirun(command, start, overrides)
+    for line in failed:
+        print(f"failed: {line}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def one_line(error: BaseException, command: str) -> str:
+    """What went wrong and what to change, without Hydra's layers around it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, UserError):
+            return str(cause)
+        cause = cause.__cause__
+    if isinstance(error, MissingConfigException) and error.options is not None:
+        group, _, option = (error.missing_cfg_file or "").rpartition("/")
+        return f"{group}={option}: one of {', '.join(sorted(error.options))} expected"
+    key = getattr(getattr(error, "__cause__", None), "full_key", None)
+    if isinstance(error, ConfigCompositionException) and key and "not in struct" in str(error.__cause__):
+        near = difflib.get_close_matches(key, _keys(command), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"no key {key}; {hint}edge-lightning {command} --cfg job prints all of them"
+    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+
+
+def _keys(command: str) -> list[str]:
+    """Dotted names of all keys of the default configuration and the groups."""
+    hydra = Hydra.create_main_hydra2("edge_lightning", create_config_search_path(str(CONF)))
+    try:
+        cfg = hydra.compose_config(command, [], run_mode=RunMode.RUN)
+    finally:
+        GlobalHydra.instance().clear()
+
+
+    def walk(node: object, prefix: str) -> Iterator[str]:
+        if isinstance(node, dict):
+            for key, value in node.items():
+                yield f"{prefix}{key}"
+                yield from walk(value, f"{prefix}{key}.")
+
+    return list(walk(OmegaConf.to_container(OmegaConf.masked_copy(cfg, [k for k in cfg if k != "hydra"])), ""))
+
+
+def help_text(command: str) -> str:
+    """A command's options, read from the configuration itself."""
+    lines = (CONF / f"{command}.yaml").read_text().splitlines()
+    groups = [line.strip(" -").split(":")[0] for line in lines if line.startswith("  - ") and ": " in line]
+    text = f"usage: edge-lightning {command} [group=option ...] [key=value ...]\n\n{lines[0].split(': ', 1)[1]}\n\ngroups:\n"
+    for group in groups:
+        options = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+        if options and "override" not in group:
+            text += f"  {group:<12}{', '.join(options)}\n"
+    return text + (
+        "\n-m KEY=A,B sweeps; --cfg job prints the resolved configuration and stops; "
+        f"{TRACEBACK}=1 in the environment shows where an error came from.\n"
+    )
+
+

@@ -1,0 +1,71 @@
+"""What a credit owes the pipeline: two calls.
+
+`prepare` sees a whole step once, detached, and gives its constants. `weigh` turns them into token advantages beside the
+loss, micro-batch by micro-batch, where it may look at the current policy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import torch
+from torch import Tensor
+
+from edge_lightning.collective import AllReduce
+from edge_lightning.types import Forward
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A step's responses as the policy that sampled them scores them. Detached.
+
+    Attributes:
+        advantages_B: group-relative, after correction.
+        group_B: index of each response's group; `groups` of them.
+        response_N: index of each token's response.
+        entropies_N, logprobs_N: nats at the sampling temperature; None where no scoring pass ran.
+    """
+
+    advantages_B: Tensor
+    group_B: Tensor
+    groups: int
+    response_N: Tensor
+    entropies_N: Tensor | None = None
+    logprobs_N: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What `prepare` found out about a step. A credit may add to it.
+
+    Attributes:
+        advantages_B: group-relative.
+        alive_B: False where no token advantage of the response can be other than 0.
+        relative_entropy_B: Phat of each response, bounded; None for credits that have none.
+        clamped_B: True where a bound on Phat held; None likewise.
+    """
+
+    advantages_B: Tensor
+    alive_B: Tensor
+    relative_entropy_B: Tensor | None = None
+    clamped_B: Tensor | None = None
+
+    def to(self, device: torch.device) -> Self:
+        return replace(self, **{k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)})
+
+
+class Credit(Protocol):
+    """How a response's advantage spreads over responses and tokens.
+
+    Attributes:
+        needs_scores: whether `prepare` reads entropies or log-probabilities.
+    """
+
+    needs_scores: bool
+
+    def prepare(self, scored: Scored, all_reduce: AllReduce) -> Constants:
+        """The constants of a step; group statistics span all ranks."""
+
+    def weigh(self, constants: Constants, forward: Forward) -> Tensor:
+        """advantages_N of the tokens of a micro-batch."""

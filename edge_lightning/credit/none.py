@@ -1,0 +1,21 @@
+"""Every token of a response gets the response's advantage, as in GRPO."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from edge_lightning.collective import AllReduce, alone
+from edge_lightning.credit.base import Constants, Scored
+from edge_lightning.types import Forward
+
+
+class NoCredit:
+    """A_t = A_i."""
+
+    needs_scores = False
+
+    def prepare(self, scored: Scored, all_reduce: AllReduce = alone) -> Constants:
+        return Constants(scored.advantages_B, scored.advantages_B != 0)
+
+    def weigh(self, constants: Constants, forward: Forward) -> Tensor:
+        return constants.advantages_B[forward.response_N]

@@ -1,0 +1,157 @@
+"""The pipeline on one page: from problems to graded, corrected groups with their advantages.
+
+    problems -> prompts -> engine.generate -> rewards -> correction -> rewards again -> advantages
+
+What follows (scoring, credit, objective) needs gradients and is in training/module.py. Source: EDGE-GRPO
+(arXiv:2507.21848), Algorithm 1. Every draw is a function of (run seed, step, problem, response): see seeds.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from edge_lightning.advantage.base import Advantage
+from edge_lightning.collective import AllReduce, alone
+from edge_lightning.correction.base import CorrectionTools, Corrector
+from edge_lightning.engine.base import Engine
+from edge_lightning.errors import UserError
+from edge_lightning.policy import Policy
+from edge_lightning.prompts import Prompt
+from edge_lightning.rewards.base import Reward
+from edge_lightning.seeds import counter_seed, counter_uniform
+from edge_lightning.stopwatch import Stopwatch
+from edge_lightning.types import Generation, Problem, Provenance, Request, Response, Sampling
+
+
+@dataclass
+class Rollout:
+    """One step's responses, group by group.
+
+    Attributes:
+        problems: of this rank. The rollout callback fills in the rest, in place.
+        step: number of rollouts before this one; weights_version: the weights that sampled.
+        responses: after correction; each keeps what the policy said first.
+        advantages_B, group_B: group-relative advantage and index of the group of each response.
+        seconds: by stage.
+    """
+
+    problems: list[Problem]
+    step: int
+    weights_version: int = -1
+    responses: list[Response] = field(default_factory=list)
+    advantages_B: Tensor | None = None
+    group_B: Tensor | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """The stages in front of the gradient.
+
+    Attributes:
+        group_size: responses of a problem (G).
+        response_limit: new tokens of a response.
+        temperature: of sampling; log-probabilities and entropies are taken at the same.
+        seed: of the run.
+    """
+
+    policy: Policy
+    prompt: Prompt
+    engine: Engine
+    reward: Reward
+    corrector: Corrector
+    advantage: Advantage
+    group_size: int
+    response_limit: int
+    temperature: float
+    seed: int
+    all_reduce: AllReduce = alone
+
+    def __post_init__(self) -> None:
+        check_group_size(self.advantage, self.group_size)
+
+    def fill(self, rollout: Rollout, *, weights_version: int) -> None:
+        """Sample, grade, correct, grade again and compare; fills `rollout` in place."""
+        clock = Stopwatch()
+        with clock("generate"):
+            sampled = self._sample(rollout.problems, rollout.step, weights_version)
+        with clock("grade"):
+            sampled = [replace(r, sampled_grade=r.grade) for r in self._grade(sampled)]
+        with clock("correct"):
+            corrected = self.corrector(sampled, self._tools(rollout.step, weights_version))
+        with clock("grade"):
+            graded = self._grade(corrected)
+        groups = len(rollout.problems)
+        rollout.group_B = torch.arange(groups).repeat_interleave(self.group_size)
+        rewards_B = torch.tensor([r.grade.reward for r in graded], dtype=torch.float64)
+        rollout.advantages_B = self.advantage(rewards_B, rollout.group_B, groups, self.all_reduce)
+        rollout.responses = graded
+        rollout.weights_version = weights_version
+        rollout.seconds.update(clock.seconds)
+
+    def _sample(self, problems: Sequence[Problem], step: int, weights_version: int) -> list[Response]:
+        prompts = [self.prompt(problem, self.policy.tokenizer) for problem in problems]
+        requests = [
+            Request(problem, ids, self.response_limit, counter_seed(self.seed, step, problem.id, index, "sample"))
+            for problem, ids in zip(problems, prompts)
+            for index in range(self.group_size)
+        ]
+        generations = self._generate(requests, weights_version)
+        return [self._response(r, g, i % self.group_size) for i, (r, g) in enumerate(zip(requests, generations))]
+
+    def _generate(self, requests: Sequence[Request], weights_version: int) -> list[Generation]:
+        return self.engine.generate(requests, Sampling(self.temperature), weights_version=weights_version)
+
+    def _response(self, request: Request, generation: Generation, index: int) -> Response:
+        ids = generation.token_ids
+        sampled = self.engine.provenance is Provenance.SAMPLED
+        text = self.policy.decode(ids)
+        return Response(
+            problem=request.problem,
+            index=index,
+            seed=request.seed,
+            prompt_ids=request.prompt_ids,
+            completion_ids=ids,
+            sampled_mask=(sampled,) * len(ids),
+            engine_logprobs=generation.logprobs if sampled else (None,) * len(ids),
+            finish_reason=generation.finish_reason,
+            provenance=self.engine.provenance,
+            text=text,
+            sampled_text=text,
+        )
+
+    def _grade(self, responses: Sequence[Response]) -> list[Response]:
+        """Grade the responses that have no grade yet; the others keep theirs."""
+        ungraded = [i for i, response in enumerate(responses) if response.grade is None]
+        graded = list(responses)
+        for i, grade in zip(ungraded, self.reward([responses[i] for i in ungraded])):
+            graded[i] = replace(responses[i], grade=grade)
+        return graded
+
+    def _tools(self, step: int, weights_version: int) -> CorrectionTools:
+        def counters(response: Response, purpose: str) -> tuple:
+            return self.seed, step, response.problem.id, response.index, purpose
+
+        return CorrectionTools(
+            generate=lambda requests: self._generate(requests, weights_version),
+            encode=self.policy.encode,
+            decode=self.policy.decode,
+            grades_right=lambda response, text: self.reward([replace(response, text=text)])[0].right,
+            uniform=lambda response, purpose: counter_uniform(*counters(response, purpose)),
+            seed=lambda response, purpose: counter_seed(*counters(response, purpose)),
+            eos_ids=self.policy.eos_ids,
+            max_model_len=self.engine.max_model_len,
+        )
+
+
+def check_group_size(advantage: Advantage, group_size: int) -> None:
+    """Raise UserError for groups that are too small for the advantage."""
+    if group_size < advantage.smallest_group:
+        raise UserError(
+            f"rollout.group_size={group_size}: at least {advantage.smallest_group} expected, since the advantage compares "
+            "the responses of a group; raise rollout.group_size or set advantage=none"
+        )

@@ -1,0 +1,34 @@
+"""Negative log-likelihood of the responses, whatever their advantage: supervised training on reference solutions."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from edge_lightning.objective.base import Loss, StepTotals, check_aggregation, token_weights
+from edge_lightning.packing import TokenBatch
+from edge_lightning.types import Forward
+
+
+class Supervised:
+    """loss = -sum_t w_t log pi_theta(token_t).
+
+    Args:
+        aggregation: `token_mean` (the usual cross-entropy) or `response_mean`.
+    """
+
+    wants_every_response = True
+
+    def __init__(self, *, aggregation: str = "token_mean"):
+        self.aggregation = check_aggregation(aggregation)
+
+    def __call__(
+        self,
+        forward: Forward,
+        advantages_N: Tensor,
+        tokens: TokenBatch,
+        totals: StepTotals,
+        *,
+        old_logprobs_N: Tensor | None = None,
+    ) -> Loss:
+        weights_N = token_weights(self.aggregation, forward.response_N, totals)
+        return Loss(-(weights_N * forward.logprobs_N).sum())

@@ -1,0 +1,144 @@
+"""The policy: a transformers causal language model, its tokenizer, and packed log-probabilities.
+
+Attention over a packed row: queries, keys and values of each sequence are laid out right-padded and given to the fused
+causal kernel, which needs no mask then (a token attends to what stands before it, and padding stands behind). Without a
+packed layout the same function is transformers' own sdpa attention, so that generation with a cache works as ever.
+Left out: sliding-window attention, logit soft-capping and logit scaling; such models are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AutoModelForCausalLM, AutoTokenizer
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from edge_lightning.errors import UserError
+from edge_lightning.head import logprobs_and_entropies
+from edge_lightning.packing import TokenBatch
+from edge_lightning.types import Forward
+
+PACKED = "edge_packed"
+
+
+class Policy(nn.Module):
+    """A causal language model with its tokenizer and the ids that end a response."""
+
+    def __init__(self, model: nn.Module, tokenizer, *, temperature: float = 1.0):
+        super().__init__()
+        self.model = model
+        self.tokenizer = tokenizer
+        self.temperature = temperature
+        self.eos_ids = end_of_sequence_ids(model, tokenizer)
+
+    @classmethod
+    def load(cls, path: str | Path, *, dtype: str = "float32", temperature: float = 1.0) -> Policy:
+        """Load a transformers folder or hub id.
+
+        Raises:
+            UserError: nothing is there, or the model needs what the packed pass does not do.
+        """
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(path)
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype), attn_implementation=PACKED)
+        except (OSError, ValueError, KeyError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UserError(
+                f"model.path={path}: a transformers folder or hub id expected; {reason}; set model.path=DIR"
+            ) from error
+        refuse_unsupported(model.config, path)
+        return cls(model, tokenizer, temperature=temperature)
+
+    @property
+    def max_positions(self) -> int:
+        """The longest sequence that the model was built for, in tokens."""
+        return int(self.model.config.max_position_embeddings)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Ids of a text by itself, without special tokens around it."""
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of the ids, special tokens left out."""
+        return self.tokenizer.decode(list(ids), skip_special_tokens=True)
+
+    def forward(self, batch: TokenBatch) -> Forward:
+        """Log-probabilities and entropies of the response tokens of a packed row."""
+        hidden = self.model.base_model(
+            input_ids=batch.input_ids_T[None],
+            position_ids=batch.position_ids_T[None],
+            attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=batch.input_ids_T.device),  # 4D: left alone
+            use_cache=False,
+            packed_lengths=batch.lengths,
+        ).last_hidden_state[0]
+        head = self.model.get_output_embeddings()
+        logprobs_N, entropies_N = logprobs_and_entropies(
+            hidden[batch.predictor_N], head.weight, batch.target_N, temperature=self.temperature, bias_V=head.bias
+        )
+        return Forward(logprobs_N, entropies_N, batch.response_N)
+
+    def save(self, folder: str | Path) -> None:
+        """Write a transformers folder: configuration, weights, tokenizer."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def save_config(self, folder: str | Path) -> None:
+        """Write configuration and tokenizer, without weights: what an engine is built from."""
+        self.model.config.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+
+def end_of_sequence_ids(model: nn.Module, tokenizer) -> tuple[int, ...]:
+    """The ids that end a response, the tokenizer's own first.
+
+    Raises:
+        UserError: neither the tokenizer nor the generation configuration names one.
+    """
+    named = [tokenizer.eos_token_id]
+    generation = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    named += generation if isinstance(generation, list) else [generation]
+    ids = tuple(dict.fromkeys(i for i in named if i is not None))
+    if not ids:
+        raise UserError("the tokenizer names no end-of-sequence token; set eos_token in its tokenizer_config.json")
+    return ids
+
+
+def refuse_unsupported(config, path: str | Path) -> None:
+    """Raise UserError for what the packed pass or the chunked head would compute wrongly."""
+    text = config.get_text_config()
+    for key in ("final_logit_softcapping", "attn_logit_softcapping", "logit_scale", "logits_scaling"):
+        if getattr(text, key, None) not in (None, 1, 1.0):
+            raise UserError(f"model.path={path}: {key}={getattr(text, key)} is not supported; choose another model")
+    if any(kind != "full_attention" for kind in getattr(text, "layer_types", None) or ()):
+        kinds = sorted(set(text.layer_types))
+        raise UserError(f"model.path={path}: full attention in every layer expected, {kinds} came; choose another model")
+
+
+def packed_attention(module, query, key, value, attention_mask, *, packed_lengths=None, **kwargs):
+    """Causal attention inside each sequence of a packed row; transformers' sdpa attention without `packed_lengths`.
+
+    Args:
+        query, key, value: [1, heads, T, head size].
+        packed_lengths: tokens of each sequence, summing to T.
+    """
+    if packed_lengths is None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
+    lengths = torch.tensor(packed_lengths, device=query.device)
+    rows = torch.repeat_interleave(torch.arange(len(packed_lengths), device=query.device), lengths)
+    columns = torch.arange(query.shape[2], device=query.device) - (lengths.cumsum(0) - lengths)[rows]
+    shape = (len(packed_lengths), max(packed_lengths))
+
+    def pad(packed):
+        tokens = packed[0].transpose(0, 1)  # T, heads, head size
+        return tokens.new_zeros(*shape, *tokens.shape[1:]).index_put((rows, columns), tokens).transpose(1, 2)
+
+    output, _ = sdpa_attention_forward(module, pad(query), pad(key), pad(value), None, **kwargs)
+    return output[rows, columns][None], None  # [1, T, heads, head size]
+
+
+AttentionInterface.register(PACKED, packed_attention)
+AttentionMaskInterface.register(PACKED, sdpa_mask)

@@ -1,0 +1,45 @@
+"""The reward of a response: a weighted sum of parts, one of which says what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from edge_lightning.errors import UserError
+from edge_lightning.rewards.base import RewardPart
+from edge_lightning.types import Grade, Response
+
+
+class WeightedSum:
+    """reward = sum over the parts of weight * value
+
+    A response is right where the part named "accuracy" is 1, whatever the sum.
+
+    Raises:
+        UserError: no part is named "accuracy".
+    """
+
+    def __init__(self, parts: Mapping[str, RewardPart]):
+        if "accuracy" not in parts:
+            named = ", ".join(parts) or "none"
+            raise UserError(f"reward.parts: a part named accuracy expected, {named} came; add reward.parts.accuracy")
+        self.parts = dict(parts)
+
+    def __call__(self, responses: Sequence[Response]) -> list[Grade]:
+        """One grade per response, in order; its parts are the values before weighting."""
+        values = {name: part(responses) for name, part in self.parts.items()}
+        grades = []
+        for row in zip(*values.values(), strict=True):
+            parts = dict(zip(values, row))
+            reward = sum(self.parts[name].weight * value for name, value in parts.items())
+            grades.append(Grade(reward=reward, right=parts["accuracy"] == 1.0, parts=parts))
+        return grades
+
+    @property
+    def timeouts(self) -> int:
+        """Gradings that ran out of time, all parts together."""
+        return sum(part.timeouts for part in self.parts.values())
+
+    def close(self) -> None:
+        """Close the parts. Safe to call twice."""
+        for part in self.parts.values():
+            part.close()

@@ -1,0 +1,43 @@
+"""One pass of the policy without gradient over the responses of a step, laid out in the step's flat token order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from edge_lightning.packing import TokenBatch
+from edge_lightning.policy import Policy
+from edge_lightning.types import Forward, Response
+
+
+def response_index(responses: Sequence[Response]) -> Tensor:
+    """response_N: index of each token's response, in the step's flat order (response by response)."""
+    lengths = torch.tensor([len(r.completion_ids) for r in responses])
+    return torch.repeat_interleave(torch.arange(len(responses)), lengths)
+
+
+def flat_positions(tokens: TokenBatch, response_N: Tensor) -> Tensor:
+    """Where the tokens of a micro-batch stand in the step's flat order.
+
+    Args:
+        response_N: of the whole step.
+    """
+    first_B = torch.searchsorted(response_N, torch.tensor(tokens.responses))
+    length_B = torch.bincount(response_N)[list(tokens.responses)]
+    return torch.cat([torch.arange(first, first + length) for first, length in zip(first_B, length_B)])
+
+
+@torch.no_grad()
+def score(policy: Policy, micro_batches: Iterable[TokenBatch], response_N: Tensor) -> Forward:
+    """Log-probabilities and entropies of every response token, on the CPU, in the step's flat order."""
+    logprobs_N = torch.full((len(response_N),), torch.nan)
+    entropies_N = torch.full((len(response_N),), torch.nan)
+    device = next(policy.parameters()).device
+    for tokens in micro_batches:
+        forward = policy(tokens.to(device))
+        position_N = flat_positions(tokens, response_N)
+        logprobs_N[position_N] = forward.logprobs_N.cpu()
+        entropies_N[position_N] = forward.entropies_N.cpu()
+    return Forward(logprobs_N, entropies_N, response_N)

@@ -1,0 +1,107 @@
+"""Problems, their order, and the packing of sampled groups into micro-batches.
+
+One Lightning batch is one rollout. The loader hands out a step's problems in an empty Rollout; the rollout callback fills
+it before `training_step` sees it. The loader has a length, so Lightning does not fetch ahead and no step is stale, and a
+state, so a resumed run goes on where it stood.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+import lightning as L
+
+from edge_lightning.data.base import ProblemSet
+from edge_lightning.errors import UserError
+from edge_lightning.experience import Rollout
+from edge_lightning.packing import TokenBatch, pack, plan_micro_batches
+from edge_lightning.seeds import counter_seed
+from edge_lightning.types import Problem, Response
+
+
+class ProblemLoader:
+    """Each step's problems. Every pass over the set has an order of its own; what does not fill a step is left out.
+
+    A step never holds a problem twice, so (run seed, step, problem, response) names every draw of a run.
+    """
+
+    def __init__(self, problems: Sequence[Problem], *, problems_per_step: int, steps: int, seed: int):
+        self.problems = problems
+        self.problems_per_step = problems_per_step
+        self.steps = steps
+        self.seed = seed
+        self.next_step = 0
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __iter__(self) -> Iterator[Rollout]:
+        start = self.next_step
+        for step in range(start, self.steps):
+            self.next_step = step + 1
+            yield Rollout(self.problems_of(step), step)
+
+    def problems_of(self, step: int) -> list[Problem]:
+        steps_per_pass = len(self.problems) // self.problems_per_step
+        sweep, place = divmod(step, steps_per_pass)
+        order = list(range(len(self.problems)))
+        random.Random(counter_seed(self.seed, "order", sweep)).shuffle(order)
+        start = place * self.problems_per_step
+        return [self.problems[i] for i in order[start : start + self.problems_per_step]]
+
+    def state_dict(self) -> dict[str, int]:
+        return {"next_step": self.next_step}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.next_step = state["next_step"]
+
+
+class ProblemDataModule(L.LightningDataModule):
+    """Owns the problems of a run and how a step's responses are packed.
+
+    Args:
+        problem_set: where problems come from.
+        problems_per_step: over all ranks.
+        steps: rollouts of the run; None for one pass over the problems.
+        micro_batch_tokens: prompt and response tokens of a forward pass; bounds memory, changes no gradient.
+        seed: of the run; orders the problems.
+    Raises:
+        UserError: there are fewer problems than a step takes, or a count is below 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        problem_set: ProblemSet,
+        problems_per_step: int,
+        steps: int | None,
+        micro_batch_tokens: int,
+        seed: int,
+    ):
+        super().__init__()
+        self.train_problems = problem_set.train()
+        self.held_out_problems = problem_set.held_out()
+        for key, value in (("rollout.problems_per_step", problems_per_step), ("datamodule.steps", steps)):
+            if value is not None and value < 1:
+                raise UserError(f"{key}={value}: at least 1 expected")
+        if len(self.train_problems) < problems_per_step:
+            raise UserError(
+                f"rollout.problems_per_step={problems_per_step}: the data hold {len(self.train_problems)} training "
+                "problems; lower rollout.problems_per_step or give more data"
+            )
+        self.problems_per_step = problems_per_step
+        self.steps = steps if steps is not None else len(self.train_problems) // problems_per_step
+        self.micro_batch_tokens = micro_batch_tokens
+        self.seed = seed
+
+    def train_dataloader(self) -> ProblemLoader:
+        return ProblemLoader(
+            self.train_problems, problems_per_step=self.problems_per_step, steps=self.steps, seed=self.seed
+        )
+
+    def micro_batches(self, responses: Sequence[Response], chosen: Sequence[int]) -> list[TokenBatch]:
+        """The chosen responses of a step, packed. Every one of them stands in one micro-batch, whole."""
+        lengths = [len(responses[i].prompt_ids) + len(responses[i].completion_ids) for i in chosen]
+        plan = plan_micro_batches(lengths, token_budget=self.micro_batch_tokens)
+        return [pack(responses, [chosen[i] for i in members]) for members in plan]

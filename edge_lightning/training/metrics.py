@@ -1,0 +1,138 @@
+"""The figures of one step, from a filled rollout and the update made with it.
+
+Names are group/figure, with the provenance last where a figure is split by it. A figure that this step has no value for
+is absent. Entropies and log-probabilities are nats.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from edge_lightning.advantage.grpo import tied_groups
+from edge_lightning.experience import Rollout
+from edge_lightning.masking import segment_count, segment_sum
+from edge_lightning.training.module import Update
+from edge_lightning.types import Provenance, Response
+
+
+def step_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
+    """All figures of a step."""
+    return {
+        **reward_metrics(rollout),
+        **token_counts(rollout.responses),
+        **update_metrics(rollout, update),
+        **provenance_metrics(rollout.responses, update),
+        **engine_gap(rollout.responses, update),
+        **{f"seconds/{stage}": seconds for stage, seconds in {**rollout.seconds, **update.seconds}.items()},
+    }
+
+
+def reward_metrics(rollout: Rollout) -> dict[str, float]:
+    """Reward, accuracy and group figures before correction (`sampled`) and after it (`corrected`)."""
+    responses, group_B, groups = rollout.responses, rollout.group_B, len(rollout.problems)
+    size_P = segment_count(group_B, groups)
+    metrics = {}
+    for stage, grades in (
+        ("sampled", [r.sampled_grade for r in responses]),
+        ("corrected", [r.grade for r in responses]),
+    ):
+        reward_B = torch.tensor([g.reward for g in grades], dtype=torch.float64)
+        right_B = torch.tensor([float(g.right) for g in grades])
+        right_P = segment_sum(right_B, group_B, groups)
+        metrics |= {
+            f"reward/mean_{stage}": float(reward_B.mean()),
+            f"accuracy/{stage}": float(right_B.mean()),
+            f"group/zero_variance_{stage}": float(tied_groups(reward_B, group_B, groups).float().mean()),
+            f"group/all_wrong_{stage}": float((right_P == 0).float().mean()),
+            f"group/all_right_{stage}": float((right_P == size_P).float().mean()),
+        }
+    metrics["reward/mean"] = metrics["reward/mean_corrected"]
+    return metrics
+
+
+def token_counts(responses: list[Response]) -> dict[str, float]:
+    """Lengths, truncation, and tokens by origin.
+
+    `tokens/sampled` counts first answers that still stand in a response, `tokens/regenerated` what reflections added,
+    `tokens/injected` what correction put in.
+    """
+    lengths = [len(r.completion_ids) for r in responses]
+    first = [_tokens_before_injection(r) for r in responses]
+    counts = {
+        "length/mean": sum(lengths) / len(lengths),
+        "length/max": float(max(lengths)),
+        "truncation/fraction": sum(r.finish_reason == "length" for r in responses) / len(responses),
+        "correction/fraction": sum(r.provenance != Provenance.SAMPLED for r in responses) / len(responses),
+        "tokens/sampled": float(sum(first)),
+        "tokens/regenerated": float(sum(sum(r.sampled_mask) for r in responses) - sum(first)),
+        "tokens/injected": float(sum(len(r.sampled_mask) - sum(r.sampled_mask) for r in responses)),
+    }
+    for provenance in Provenance:
+        counts[f"count/{provenance}"] = float(sum(r.provenance == provenance for r in responses))
+    return counts
+
+
+def update_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
+    """Advantages, entropy, Phat, ratio, gradient."""
+    advantages_N = update.token_advantages_N
+    metrics = {
+        "advantage/variance": float(rollout.advantages_B.var(correction=0)),
+        "advantage/abs_max": float(rollout.advantages_B.abs().max()),
+        "credit/token_advantage_abs_max": float(advantages_N.abs().max()),
+        "credit/token_advantage_variance": float(advantages_N.var(correction=0)),
+        "responses/trained": float(update.trained_responses),
+        "gradient/norm": update.gradient_norm,
+        "loss/value": update.loss,
+        "learning_rate": update.learning_rate,
+    }
+    if update.scored:
+        metrics["entropy/mean"] = float(update.entropies_N.mean())
+    phat_B = update.constants.relative_entropy_B
+    if phat_B is not None:
+        metrics |= {
+            "relative_entropy/min": float(phat_B.min()),
+            "relative_entropy/max": float(phat_B.max()),
+            "relative_entropy/clamped_fraction": float(update.constants.clamped_B.float().mean()),
+        }
+    return metrics | _known_mean("ratio/mean", update.ratio_N) | _known_mean("clip/fraction", update.clipped_N)
+
+
+def provenance_metrics(responses: list[Response], update: Update) -> dict[str, float]:
+    """Figures by provenance of the response, over its sampled and its injected tokens."""
+    sampled_N = torch.tensor([flag for r in responses for flag in r.sampled_mask], dtype=torch.bool)
+    metrics = {}
+    for provenance in Provenance:
+        of_it_B = torch.tensor([r.provenance == provenance for r in responses])
+        of_it_N = of_it_B[update.response_N]
+        if not of_it_B.any():
+            continue
+        rights = [float(r.grade.right) for r in responses if r.provenance == provenance]
+        metrics[f"accuracy/corrected/{provenance}"] = sum(rights) / len(rights)
+        metrics |= _known_mean(f"entropy/mean/{provenance}", update.entropies_N[of_it_N])
+        metrics |= _known_mean(f"logprob/mean/{provenance}", update.logprobs_N[of_it_N])
+        metrics |= _known_mean(f"logprob/injected/{provenance}", update.logprobs_N[of_it_N & ~sampled_N])
+        metrics |= _known_mean(f"ratio/mean/{provenance}", update.ratio_N[of_it_N])
+        metrics |= _known_mean(f"clip/fraction/{provenance}", update.clipped_N[of_it_N])
+    return metrics
+
+
+def engine_gap(responses: list[Response], update: Update) -> dict[str, float]:
+    """Absolute difference between the engine's and the policy's log-probability of the sampled tokens, nats."""
+    nan = float("nan")
+    engine_N = torch.tensor([nan if value is None else value for r in responses for value in r.engine_logprobs])
+    gap_N = (engine_N - update.logprobs_N).abs()
+    known_N = gap_N[~gap_N.isnan()]
+    if not len(known_N):
+        return {}
+    return {"engine_gap/mean": float(known_N.mean()), "engine_gap/max": float(known_N.max())}
+
+
+def _tokens_before_injection(response: Response) -> int:
+    mask = response.sampled_mask
+    return mask.index(False) if False in mask else len(mask)
+
+
+def _known_mean(name: str, values: Tensor) -> dict[str, float]:
+    known = values[~values.isnan()]
+    return {name: float(known.mean())} if len(known) else {}

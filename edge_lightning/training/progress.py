@@ -1,0 +1,64 @@
+"""A progress bar with what one wants to see of a run: reward, own accuracy, entropy."""
+
+from __future__ import annotations
+
+import lightning as L
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from edge_lightning.experience import Rollout
+from edge_lightning.training.module import PolicyModule
+from edge_lightning.training.record_callback import RecordCallback
+
+
+class ProgressCallback(L.Callback):
+    """Shows steps, reward after correction, accuracy of what the policy sampled by itself, mean entropy in nats.
+
+    On a terminal a bar; elsewhere a line each n steps.
+
+    Args:
+        record: whose latest figures are shown; it stands in front of this callback.
+        line_every_n_steps: where there is no terminal.
+    """
+
+    def __init__(self, *, record: RecordCallback, line_every_n_steps: int = 25):
+        self.record = record
+        self.line_every_n_steps = line_every_n_steps
+        self.console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
+        self.task = self.progress.add_task(
+            "steps", total=trainer.datamodule.steps, completed=trainer.global_step, figures=""
+        )
+        self.progress.start()
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: PolicyModule, outputs, batch: Rollout, batch_idx: int
+    ) -> None:
+        figures = describe(self.record.latest)
+        self.progress.update(self.task, completed=batch.step + 1, figures=figures)
+        steps = trainer.datamodule.steps
+        if not self.console.is_terminal and ((batch.step + 1) % self.line_every_n_steps == 0 or batch.step + 1 == steps):
+            self.console.print(f"step {batch.step + 1}/{steps}  {figures}", highlight=False)
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
+        self.progress.stop()
+
+    def on_exception(self, trainer: L.Trainer, pl_module: PolicyModule, exception: BaseException) -> None:
+        self.progress.stop()
+
+
+def describe(metrics: dict[str, float]) -> str:
+    """One line of figures; a dash for what the step has no value for."""
+    shown = (("reward", "reward/mean"), ("own accuracy", "accuracy/sampled"), ("entropy", "entropy/mean"))
+    return "  ".join(f"{label} {metrics[name]:.3f}" if name in metrics else f"{label} -" for label, name in shown)

@@ -1,0 +1,97 @@
+"""Owns the use of the engine: pushes weights, and fills each batch before the module trains on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lightning as L
+
+from edge_lightning.engine.base import Engine
+from edge_lightning.errors import UserError
+from edge_lightning.experience import Pipeline, Rollout
+from edge_lightning.stopwatch import Stopwatch
+from edge_lightning.training.metrics import engine_gap
+from edge_lightning.training.module import PolicyModule
+
+
+class EngineDriftError(RuntimeError):
+    """The engine's log-probabilities no longer agree with the policy's."""
+
+
+class RolloutCallback(L.Callback):
+    """Rollouts from a colocated engine.
+
+    Args:
+        make_engine: builds the engine; gets policy, folder, max_model_len, rank, local_rank, world_size.
+        make_pipeline: builds the pipeline; gets policy and engine.
+        max_model_len: the most tokens of prompt, response and correction together.
+        folder: where the policy's configuration is written for the engine to start from.
+        max_engine_gap: the largest mean difference between engine and policy log-probabilities, nats; None: not watched.
+    """
+
+    def __init__(
+        self,
+        *,
+        make_engine: Callable[..., Engine],
+        make_pipeline: Callable[..., Pipeline],
+        max_model_len: int,
+        folder: Path,
+        max_engine_gap: float | None,
+    ):
+        self.make_engine = make_engine
+        self.make_pipeline = make_pipeline
+        self.max_model_len = max_model_len
+        self.folder = folder
+        self.max_engine_gap = max_engine_gap
+        self.engine: Engine | None = None
+        self.pipeline: Pipeline | None = None
+
+    def setup(self, trainer: L.Trainer, pl_module: PolicyModule, stage: str) -> None:
+        """Build the engine: after Lightning's process group, which an engine would otherwise start in its own way."""
+        if trainer.world_size != 1:
+            raise UserError(f"trainer.devices gives {trainer.world_size} processes: 1 expected; set trainer.devices=1")
+        policy = pl_module.policy
+        policy.save_config(self.folder)
+        self.engine = self.make_engine(
+            policy=policy,
+            folder=self.folder,
+            max_model_len=self.max_model_len,
+            rank=trainer.global_rank,
+            local_rank=trainer.local_rank,
+            world_size=trainer.world_size,
+        )
+        self.pipeline = self.make_pipeline(policy=policy, engine=self.engine)
+
+    def push(self, trainer: L.Trainer, pl_module: PolicyModule) -> int:
+        """Give the engine the current weights if it holds others; returns their version, the number of updates so far."""
+        version = trainer.global_step
+        if self.engine.weights_version != version:
+            self.engine.push_weights(pl_module.policy, version)
+        return version
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: PolicyModule, batch: Rollout, batch_idx: int
+    ) -> None:
+        clock = Stopwatch()
+        with clock("push"):
+            version = self.push(trainer, pl_module)
+        self.pipeline.fill(batch, weights_version=version)
+        batch.seconds.update(clock.seconds)
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: PolicyModule, outputs, batch: Rollout, batch_idx: int
+    ) -> None:
+        gap = engine_gap(batch.responses, pl_module.update).get("engine_gap/mean")
+        if self.max_engine_gap is not None and gap is not None and gap > self.max_engine_gap:
+            raise EngineDriftError(
+                f"step {batch.step}: engine and policy log-probabilities differ by {gap:.2g} nats on average, at most "
+                f"{self.max_engine_gap:g} expected; the engine does not serve the policy's weights, or its dtype is too "
+                "coarse: raise rollout.max_engine_gap if this is expected"
+            )
+
+    def teardown(self, trainer: L.Trainer, pl_module: PolicyModule, stage: str) -> None:
+        if self.engine is not None:
+            self.engine.close()
+        if self.pipeline is not None:
+            self.pipeline.reward.close()

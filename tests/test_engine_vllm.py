@@ -1,0 +1,183 @@
+"""VllmEngine against whole forward passes of the policy and against HfEngine. One engine serves the file."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from engine_fixtures import (
+    EOS,
+    PROMPTS,
+    greedy_ids,
+    largest_gap,
+    nucleus_logprobs,
+    perturb,
+    requests_of,
+    tiny_policy,
+)
+
+from edge_lightning.engine.base import StaleWeightsError
+from edge_lightning.engine.hf import HfEngine
+from edge_lightning.engine.vllm import VllmEngine
+from edge_lightning.errors import UserError
+from edge_lightning.types import Problem, Request, Sampling
+
+slow = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return tiny_policy()
+
+
+@pytest.fixture(scope="module")
+def engine(policy, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("policy")
+    policy.save_config(folder)
+    engine = VllmEngine(policy=policy, folder=folder, max_model_len=128, block_size=32)
+    with pytest.raises(StaleWeightsError, match="holds weights version None"):
+        engine.generate(requests_of(policy), Sampling(), weights_version=0)
+    engine.push_weights(policy, 0)
+    yield engine
+    engine.close()
+
+
+@slow
+def test_greedy_is_the_likeliest_continuation(engine, policy):
+    requests = requests_of(policy)
+    generations = engine.generate(requests, Sampling(temperature=0.0), weights_version=0)
+    assert [g.token_ids for g in generations] == [greedy_ids(policy, r) for r in requests]
+    assert largest_gap(policy, requests, generations, temperature=1.0) < 1e-4
+
+
+@slow
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_logprobs_are_the_policys_at_the_sampling_temperature(engine, policy, temperature):
+    requests = requests_of(policy, each=4)
+    generations = engine.generate(requests, Sampling(temperature), weights_version=0)
+    assert largest_gap(policy, requests, generations, temperature=temperature) < 1e-4
+    other = 0.7 if temperature == 1.0 else 1.0
+    assert largest_gap(policy, requests, generations, temperature=other) > 1e-1
+
+
+@slow
+def test_logprobs_are_renormalised_over_the_nucleus(engine, policy):
+    requests = requests_of(policy, each=4)
+    generations = engine.generate(requests, Sampling(1.0, top_p=0.9), weights_version=0)
+    for request, generation in zip(requests, generations):
+        expected = nucleus_logprobs(policy, request, generation.token_ids, top_p=0.9)
+        assert generation.logprobs == pytest.approx(expected, abs=1e-4)
+    assert largest_gap(policy, requests, generations, temperature=1.0) > 1e-2  # they are not the whole distribution's
+
+
+@slow
+def test_both_engines_give_one_greedy_generation(engine, policy):
+    hf = HfEngine(policy=policy, folder=".", max_model_len=128)
+    hf.push_weights(policy, 0)
+    for sampling in (Sampling(temperature=0.0), Sampling(temperature=0.0, top_p=0.5)):
+        for one, two in zip(*(e.generate(requests_of(policy), sampling, weights_version=0) for e in (engine, hf))):
+            assert (one.token_ids, one.finish_reason) == (two.token_ids, two.finish_reason)
+            assert one.logprobs == pytest.approx(two.logprobs, abs=1e-4)
+
+
+@slow
+def test_sampled_frequencies_follow_the_policy(engine, policy):
+    request = requests_of(policy)[0]
+    requests = [Request(request.problem, request.prompt_ids, 1, seed) for seed in range(2000)]
+    ids = [g.token_ids[0] for g in engine.generate(requests, Sampling(), weights_version=0)]
+    with torch.no_grad():
+        probabilities = policy.model(torch.tensor([request.prompt_ids])).logits[0, -1].softmax(-1)
+    likeliest = int(probabilities.argmax())
+    expected = float(probabilities[likeliest])
+    assert ids.count(likeliest) / 2000 == pytest.approx(expected, abs=4 * (expected * (1 - expected) / 2000) ** 0.5)
+
+
+@slow
+def test_a_seed_gives_one_response_whatever_its_neighbours(engine, policy):
+    requests = requests_of(policy, each=4)
+    together = [g.token_ids for g in engine.generate(requests, Sampling(), weights_version=0)]
+    again = [g.token_ids for g in engine.generate(requests, Sampling(), weights_version=0)]
+    backwards = [g.token_ids for g in engine.generate(requests[::-1], Sampling(), weights_version=0)][::-1]
+    alone = [engine.generate([r], Sampling(), weights_version=0)[0].token_ids for r in requests]
+    assert together == again == backwards == alone
+    others = engine.generate(requests_of(policy, each=4, run_seed=1), Sampling(), weights_version=0)
+    assert all(one != other.token_ids for one, other in zip(together, others))
+
+
+@slow
+def test_a_63_bit_seed_is_taken_whole(engine, policy):
+    request = requests_of(policy)[0]
+    top = 2**63 - 1
+    seeds = (top, top - 2**32, top - 2**62)  # the last two agree with the first in their low 32 bits
+    requests = [Request(request.problem, request.prompt_ids, 24, seed) for seed in seeds]
+    assert len({g.token_ids for g in engine.generate(requests, Sampling(), weights_version=0)}) == 3
+
+
+@slow
+def test_an_end_is_kept_and_a_cut_has_none(engine, policy):
+    generations = engine.generate(requests_of(policy, each=16), Sampling(), weights_version=0)
+    assert {g.finish_reason for g in generations} == {"stop", "length"}
+    for generation in generations:
+        ended = generation.finish_reason == "stop"
+        assert (generation.token_ids[-1] == EOS) == ended
+        assert EOS not in generation.token_ids[:-1]
+        assert len(generation.token_ids) == len(generation.logprobs)
+        assert len(generation.token_ids) == 24 or ended
+
+
+@slow
+def test_a_prompt_without_room_names_the_problem_and_leaves_the_engine_well(engine, policy):
+    request = Request(Problem("p17", "", ("1",)), policy.encode("1" * 128), 24, 0)
+    good = requests_of(policy)
+    with pytest.raises(UserError, match=r"problem 'p17': prompt of 128 tokens, engine.max_model_len is 128"):
+        engine.generate([*good, request], Sampling(), weights_version=0)
+    cut = Request(request.problem, request.prompt_ids[:125], 24, 0)
+    generation = engine.generate([*good, cut], Sampling(temperature=0.0), weights_version=0)[-1]
+    assert len(generation.token_ids) == 3
+
+
+@slow
+def test_nothing_asked_is_nothing_made(engine):
+    assert engine.generate([], Sampling(), weights_version=0) == []
+
+
+@slow
+def test_another_version_is_refused(engine, policy):
+    with pytest.raises(StaleWeightsError, match="holds weights version 0, version 1 was asked for"):
+        engine.generate(requests_of(policy), Sampling(), weights_version=1)
+
+
+@slow
+def test_a_forgotten_push_shows_in_the_logprobs(engine, policy):
+    moved = tiny_policy()
+    perturb(moved)
+    requests = requests_of(policy, each=4)
+    generations = engine.generate(requests, Sampling(), weights_version=0)
+    assert largest_gap(policy, requests, generations, temperature=1.0) < 1e-4 < 1e-2
+    assert largest_gap(moved, requests, generations, temperature=1.0) > 1e-2
+
+
+@slow
+def test_sleep_does_nothing_where_it_was_not_enabled(engine, policy):
+    engine.sleep()
+    assert len(engine.generate(requests_of(policy), Sampling(), weights_version=0)) == len(PROMPTS)
+
+
+def test_sleep_mode_is_refused_on_cpu(policy):
+    if torch.cuda.is_available():
+        pytest.skip("needs a machine without CUDA")
+    with pytest.raises(UserError, match=r"engine.enable_sleep_mode=true needs a CUDA device"):
+        VllmEngine(policy=policy, folder=".", max_model_len=128, enable_sleep_mode=True)
+
+
+def test_a_missing_vllm_names_the_remedies(policy, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(UserError, match=r"install the project as .\[cpu\] or .\[cuda\], or set engine=hf"):
+        VllmEngine(policy=policy, folder=".", max_model_len=128)
+
+
+def test_ranks_without_a_process_group_are_refused(policy):
+    pytest.importorskip("vllm")
+    with pytest.raises(RuntimeError, match=r"rank 1 of 2 before torch.distributed was initialised"):
+        VllmEngine(policy=policy, folder=".", max_model_len=128, rank=1, world_size=2)

@@ -1,0 +1,179 @@
+"""Problems from JSON files: what is read, and what is said about a file that can't be."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from edge_lightning.data.files import JsonFile
+from edge_lightning.errors import UserError
+
+EDGE_DATA = Path(os.environ.get("EDGE_DATA", Path(__file__).parents[1] / "../shared/data"))
+
+
+def write(folder: Path, rows, name: str = "set.json") -> Path:
+    path = folder / name
+    path.write_text(rows if isinstance(rows, str) else json.dumps(rows), encoding="utf-8")
+    return path
+
+
+def test_an_array_is_read_in_order(tmp_path):
+    rows = [{"problem": "1+1?", "answer": "2", "solution": "It is 2."}, {"problem": "é\u2028?", "answer": " 3\n"}]
+    first, second = JsonFile(write(tmp_path, rows)).train()
+    assert (first.id, first.text, first.answers, first.solution) == ("set-000001", "1+1?", ("2",), "It is 2.")
+    assert (second.id, second.text, second.answers, second.solution) == ("set-000002", "é\u2028?", ("3",), None)
+
+
+@pytest.mark.parametrize("name", ["set.jsonl", "set.json"])
+def test_lines_are_read_by_suffix_or_content_and_named_by_line(tmp_path, name):
+    path = write(tmp_path, '\ufeff{"problem": "a\u2028", "answer": 1}\n\n{"problem": "b", "answer": 2}\n', name)
+    assert [(problem.id, problem.text) for problem in JsonFile(path).train()] == [
+        ("set-000001", "a\u2028"),
+        ("set-000003", "b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "answers"),
+    [
+        (142.0, ("142",)),
+        (7, ("7",)),
+        (-0.5, ("-0.5",)),
+        (1.5e-7, ("0.00000015",)),
+        (1e22, ("10000000000000000000000",)),
+        (["9.6\n", 3, 2.0], ("9.6", "3", "2")),
+        (0, ("0",)),
+        (10**400, ("1" + "0" * 400,)),
+    ],
+)
+def test_numbers_become_plain_digits(tmp_path, answer, answers):
+    assert JsonFile(write(tmp_path, [{"problem": "p", "answer": answer}])).train()[0].answers == answers
+
+
+def test_columns_are_named_by_the_configuration(tmp_path):
+    path = write(tmp_path, [{"q": "p", "a": "1", "s": "w", "key": 17, "solution": "no"}])
+    columns = {"problem_column": "q", "answer_column": "a", "solution_column": "s", "id_column": "key"}
+    [problem] = JsonFile(path, **columns).train()
+    assert (problem.id, problem.text, problem.solution) == ("17", "p", "w")
+    assert JsonFile(path, **{**columns, "solution_column": None}).train()[0].solution is None
+
+
+@pytest.mark.parametrize("solution", [None, " \n"])
+def test_no_solution_is_none(tmp_path, solution):
+    assert JsonFile(write(tmp_path, [{"problem": "p", "answer": 1, "solution": solution}])).train()[0].solution is None
+
+
+def test_a_share_is_held_out_and_equal_texts_stay_together(tmp_path):
+    rows = [{"problem": f"p{number % 500}", "answer": 1} for number in range(1000)]
+    problems = JsonFile(write(tmp_path, rows), held_out_share=0.2)
+    train, held_out = problems.train(), problems.held_out()
+    assert len(train) + len(held_out) == 1000
+    assert not {problem.text for problem in train} & {problem.text for problem in held_out}
+    assert 146 <= len(held_out) <= 254  # 2 * 100 expected, standard deviation 2 * 8.9
+
+
+def test_nothing_is_held_out_by_default(tmp_path):
+    problems = JsonFile(write(tmp_path, [{"problem": "p", "answer": 1}]))
+    assert (len(problems.train()), problems.held_out()) == (1, [])
+
+
+def test_a_second_file_is_held_out(tmp_path):
+    path = write(tmp_path, [{"problem": "p", "answer": 1}])
+    other = write(tmp_path, [{"problem": "q", "answer": 1}], "test.json")
+    problems = JsonFile(path, held_out_path=other)
+    assert [problem.text for problem in problems.train()] == ["p"]
+    assert [(problem.id, problem.text) for problem in problems.held_out()] == [("test-held_out-000001", "q")]
+
+
+def test_a_text_in_both_files_is_refused(tmp_path):
+    path = write(tmp_path, [{"problem": "p", "answer": 1}])
+    with pytest.raises(UserError, match=r"the text of problem 'set-held_out-000001' stands in .*set\.json too"):
+        JsonFile(path, held_out_path=path)
+
+
+def test_the_limit_counts_problems_from_the_top(tmp_path):
+    path = write(tmp_path, [{"problem": f"p{number}", "answer": 1} for number in range(5)])
+    assert [problem.text for problem in JsonFile(path, limit=2).train()] == ["p0", "p1"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ('[{"problem": "p", "answer": 1},\n {"problem" "p"}]', r"set\.json, line 2, column 13: a JSON array"),
+        ('{"problem": "p", "answer": 1}\n{"problem": }', r"set\.json, line 2, column 13: a JSON array"),
+        ("", "at least one problem expected, none came"),
+        ("[]", "at least one problem expected, none came"),
+        ([{"problem": "p", "answer": 1}, 17], r"set\.json, row 2: an object with named columns expected, 17 came"),
+        ('"p"', "line 1: an object with named columns"),
+        (
+            [{"question": "p", "answer": 1}],
+            "row 1: no column 'problem'; set data.problem_column to one of question, answer",
+        ),
+        ([{"problem": "p", "final": 1}], "row 1: no column 'answer'; set data.answer_column to one of problem, final"),
+        (
+            [{"problem": "p", "answer": 1}, {"problem": " ", "answer": 1}],
+            "row 2: text expected in column 'problem', \" \" came",
+        ),
+        ([{"problem": 3, "answer": 1}], "text expected in column 'problem', 3 came"),
+        ([{"problem": "p", "answer": None}], "row 1: text, a number or a list of those expected .* null came"),
+        ([{"problem": "p", "answer": " "}], '" " came'),
+        ([{"problem": "p", "answer": True}], "true came"),
+        ([{"problem": "p", "answer": []}], r"\[\] came"),
+        ([{"problem": "p", "answer": ["1", None]}], r"\[\"1\", null\] came"),
+        ([{"problem": "p", "answer": [["1"]]}], "came; mend the file or change data.answer_column"),
+        ([{"problem": "p", "answer": 1, "solution": 3}], "text or null expected in column 'solution', 3 came"),
+        ('[{"problem": "p", "answer": NaN}]', r"row 1: NaN, an infinite number or half a surrogate pair came"),
+        ('[{"problem": "p", "answer": 1, "note": [1e999]}]', "row 1: NaN, an infinite number"),
+        ('{"problem": "\\ud800", "answer": 1}', "line 1: NaN, an infinite number or half a surrogate pair"),
+        ('[{"problem": "p", "answer": ' + "1" * 5000 + "}]", "JSON that Python can read expected"),
+        ("[" * 200_000, "JSON that Python can read expected"),
+    ],
+)
+def test_a_faulty_file_is_named_with_its_row_and_the_cure(tmp_path, rows, message):
+    with pytest.raises(UserError, match=message) as caught:
+        JsonFile(write(tmp_path, rows))
+    assert "set.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_absent_file_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"none\.json: a readable file expected, No such file"):
+        JsonFile(tmp_path / "none.json")
+
+
+def test_another_encoding_is_named(tmp_path):
+    (tmp_path / "set.json").write_bytes(b'[{"problem": "\xe9", "answer": 1}]')
+    with pytest.raises(UserError, match="UTF-8 expected, byte 14 is not"):
+        JsonFile(tmp_path / "set.json")
+
+
+@pytest.mark.parametrize("ids", [["a", "a"], [1, "1"]])
+def test_an_id_that_comes_twice_is_refused(tmp_path, ids):
+    path = write(tmp_path, [{"problem": "p", "answer": 1, "id": each} for each in ids])
+    with pytest.raises(UserError, match=f"row 2: id '{ids[0]}' stands in row 1 too"):
+        JsonFile(path, id_column="id")
+
+
+@pytest.mark.parametrize("identity", [None, "", True, 1.0, ["a"]])
+def test_an_id_is_text_or_an_integer(tmp_path, identity):
+    with pytest.raises(UserError, match="text or an integer expected in column 'id'"):
+        JsonFile(write(tmp_path, [{"problem": "p", "answer": 1, "id": identity}]), id_column="id")
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"held_out_share": 1.5}, {"limit": 0}, {"held_out_share": 0.1, "held_out_path": "other.json"}]
+)
+def test_arguments_out_of_range_are_refused(tmp_path, arguments):
+    with pytest.raises(UserError, match="expected"):
+        JsonFile(write(tmp_path, [{"problem": "p", "answer": 1}]), **arguments)
+
+
+def test_deepscaler_hard_1k_is_read():
+    path = EDGE_DATA / "train_data/deepscaler_hard-1k.json"
+    if not path.exists():
+        pytest.skip(f"{path} is absent; set EDGE_DATA")
+    problems = JsonFile(path, held_out_share=0.1)
+    assert len(problems.train()) + len(problems.held_out()) == 1000
+    assert all(problem.solution for problem in problems.train())
+    assert len({problem.id for problem in problems.train() + problems.held_out()}) == 1000

@@ -1,0 +1,87 @@
+"""A push reaches every weight that the engine computes with, and what older weights left behind is dropped."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from engine_fixtures import greedy_ids, largest_gap, perturb, requests_of, tiny_policy
+
+from edge_lightning.engine import weight_push
+from edge_lightning.engine.base import StaleWeightsError
+from edge_lightning.engine.vllm import VllmEngine
+from edge_lightning.types import Sampling
+
+GREEDY = Sampling(temperature=0.0)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
+def tied(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def engine(tied, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("policy")
+    policy = tiny_policy(tied=tied)
+    policy.save_config(folder)
+    engine = VllmEngine(policy=policy, folder=folder, max_model_len=128, block_size=32)
+    yield engine
+    engine.close()
+
+
+@pytest.mark.slow
+def test_the_engine_follows_the_policy_from_push_to_push(engine, tied):
+    policy = tiny_policy(tied=tied)
+    requests = requests_of(policy, each=2)
+    outputs = []
+    for version in range(3):
+        engine.push_weights(policy, version)
+        greedy = engine.generate(requests, GREEDY, weights_version=version)
+        sampled = engine.generate(requests, Sampling(), weights_version=version)
+        assert [g.token_ids for g in greedy] == [greedy_ids(policy, r) for r in requests]
+        assert largest_gap(policy, requests, sampled, temperature=1.0) < 1e-4
+        outputs.append([g.token_ids for g in greedy])
+        perturb(policy, seed=version)
+    assert outputs[0] != outputs[1] != outputs[2]  # the weights moved far enough to be seen
+
+
+@pytest.mark.slow
+def test_a_kept_prefix_cache_shows_in_the_logprobs(engine, tied, monkeypatch):
+    policy = tiny_policy(tied=tied)
+    requests = requests_of(policy)[-1:]  # its prompt fills two blocks
+    engine.push_weights(policy, 0)
+    engine.generate(requests, Sampling(), weights_version=0)
+    perturb(policy)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._llm, "reset_prefix_cache", lambda: True)
+        engine.push_weights(policy, 1)
+    stale = engine.generate(requests, Sampling(), weights_version=1)
+    assert largest_gap(policy, requests, stale, temperature=1.0) > 1e-2
+    engine.push_weights(policy, 2)
+    fresh = engine.generate(requests, Sampling(), weights_version=2)
+    assert largest_gap(policy, requests, fresh, temperature=1.0) < 1e-4
+
+
+@pytest.mark.slow
+def test_a_refused_reset_leaves_no_version_to_serve(engine, tied, monkeypatch):
+    policy = tiny_policy(tied=tied)
+    engine.push_weights(policy, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._llm, "reset_prefix_cache", lambda: False)
+        with pytest.raises(RuntimeError, match="refused to drop its prefix cache"):
+            engine.push_weights(policy, 1)
+    with pytest.raises(StaleWeightsError, match="version None"):
+        engine.generate(requests_of(policy), Sampling(), weights_version=0)
+
+
+@pytest.mark.slow
+def test_a_weight_that_is_not_pushed_is_named(engine, tied):
+    named = [(n, p) for n, p in tiny_policy(tied=tied).model.named_parameters() if n != "model.norm.weight"]
+    with pytest.raises(RuntimeError, match=r"1 weights of the engine got no value in a push, model.norm.weight"):
+        weight_push.push(engine._llm, named)
+
+
+def test_a_vllm_without_repacking_is_refused():
+    with pytest.raises(RuntimeError, match="no dispatch_cpu_unquantized_gemm to replace"):
+        weight_push.keep_plain_linears(SimpleNamespace())

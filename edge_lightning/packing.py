@@ -7,40 +7,11 @@ A micro-batch is one row of T tokens. Linear layers see just these tokens; atten
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
+from edge_lightning.tokens import TokenBatch
 from edge_lightning.types import Response
-
-
-@dataclass(frozen=True)
-class TokenBatch:
-    """A packed micro-batch of some of a step's responses.
-
-    Attributes:
-        input_ids_T, position_ids_T: the row; positions start at 0 in each sequence.
-        lengths: tokens of each sequence, prompt and response.
-        predictor_N: position in the row whose hidden state predicts each response token.
-        target_N: the response tokens.
-        response_N: index in the step of each token's response.
-        sampled_N: True where the policy sampled the token.
-        responses: indices in the step of the responses that this micro-batch holds.
-    """
-
-    input_ids_T: Tensor
-    position_ids_T: Tensor
-    lengths: tuple[int, ...]
-    predictor_N: Tensor
-    target_N: Tensor
-    response_N: Tensor
-    sampled_N: Tensor
-    responses: tuple[int, ...]
-
-    def to(self, device: torch.device) -> TokenBatch:
-        moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in vars(self).items()}
-        return TokenBatch(**moved)
 
 
 def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:

@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import AttentionInterface, AutoModelForCausalLM, AutoTokenizer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from edge_lightning.errors import UserError
 from edge_lightning.head import logprobs_and_entropies
-from edge_lightning.packing import TokenBatch
-from edge_lightning.types import Forward
+from edge_lightning.tokens import Forward, TokenBatch
 
 PACKED = "edge_packed"
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from edge_lightning.packing import TokenBatch
 from edge_lightning.policy import Policy
-from edge_lightning.types import Forward, Response
+from edge_lightning.tokens import Forward, TokenBatch
+from edge_lightning.types import Response
 
 
 def response_index(responses: Sequence[Response]) -> Tensor:

@@ -77,9 +77,7 @@ def build_tiny_policy(
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(counter_seed(seed, "tiny policy"))  # torch.manual_seed would touch GPUs too
         policy = LlamaForCausalLM(config).float()
-    policy.generation_config = GenerationConfig(
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
-    )
+    policy.generation_config = GenerationConfig(eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
     policy.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

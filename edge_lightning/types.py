@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Provenance(StrEnum):
@@ -111,17 +107,3 @@ class Response:
     sampled_text: str
     sampled_grade: Grade | None = None
     grade: Grade | None = None
-
-
-@dataclass(frozen=True)
-class Forward:
-    """What one pass of the policy says about the response tokens of a micro-batch.
-
-    Attributes:
-        logprobs_N, entropies_N: nats at the sampling temperature, float32.
-        response_N: index in the step of each token's response.
-    """
-
-    logprobs_N: Tensor
-    entropies_N: Tensor
-    response_N: Tensor

@@ -58,9 +58,7 @@ def perturb(policy: Policy, *, scale: float = 0.03, seed: int = 1) -> None:
 def requests_of(policy: Policy, *, each: int = 1, max_tokens: int = 24, run_seed: int = 0) -> list[Request]:
     """`each` requests for every prompt, with seeds of their own."""
     return [
-        Request(
-            Problem(f"p{p}", prompt, ("2",)), policy.encode(prompt), max_tokens, counter_seed(run_seed, f"p{p}", index)
-        )
+        Request(Problem(f"p{p}", prompt, ("2",)), policy.encode(prompt), max_tokens, counter_seed(run_seed, f"p{p}", index))
         for p, prompt in enumerate(PROMPTS)
         for index in range(each)
     ]

@@ -7,7 +7,12 @@ import random
 import numpy as np
 import pytest
 import torch
-from engine_fixtures import (
+
+from edge_lightning.engine.base import StaleWeightsError
+from edge_lightning.engine.hf import HfEngine, draw
+from edge_lightning.errors import UserError
+from edge_lightning.types import Problem, Request, Sampling
+from tests.engine_fixtures import (
     EOS,
     greedy_ids,
     largest_gap,
@@ -16,11 +21,6 @@ from engine_fixtures import (
     requests_of,
     tiny_policy,
 )
-
-from edge_lightning.engine.base import StaleWeightsError
-from edge_lightning.engine.hf import HfEngine, draw
-from edge_lightning.errors import UserError
-from edge_lightning.types import Problem, Request, Sampling
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from engine_fixtures import greedy_ids, requests_of, tiny_policy
 
 from edge_lightning.engine import process_state
 from edge_lightning.engine.process_state import engine_side
 from edge_lightning.engine.vllm import VllmEngine
 from edge_lightning.types import Sampling
+from tests.engine_fixtures import greedy_ids, requests_of, tiny_policy
 
 WATCHED = (torch, torch.Tensor, torch.cuda, torch.accelerator, torch.distributed, sys, os, random, threading)
 
@@ -133,26 +133,24 @@ def test_the_trainers_process_group_outlives_engines_and_a_second_engine_works(p
 
 
 @pytest.mark.slow
-def test_an_engine_closes_after_the_trainers_process_group_is_gone(tmp_path):
+def test_an_engine_closes_after_the_trainers_group_is_gone_and_one_alone_leaves_none(tmp_path):
     policy = tiny_policy()
     policy.save_config(tmp_path)
-    for _ in range(2):
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        engine = VllmEngine(policy=policy, folder=tmp_path, max_model_len=128)
-        dist.destroy_process_group()
-        engine.close()
-
-
-@pytest.mark.slow
-def test_an_engine_alone_leaves_no_process_group(tmp_path):
-    policy = tiny_policy()
-    policy.save_config(tmp_path)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     engine = VllmEngine(policy=policy, folder=tmp_path, max_model_len=128)
+    dist.destroy_process_group()
     engine.close()
+    VllmEngine(policy=policy, folder=tmp_path, max_model_len=128).close()
     assert not dist.is_initialized()
 
 
 def test_an_engine_of_another_rank_than_the_group_is_refused(process_group):
     pytest.importorskip("vllm")
     with pytest.raises(RuntimeError, match=r"engine built for rank 1 of 2, torch.distributed has rank 0 of 1"):
+        VllmEngine(policy=tiny_policy(), folder=".", max_model_len=128, rank=1, world_size=2)
+
+
+def test_ranks_without_a_process_group_are_refused():
+    pytest.importorskip("vllm")
+    with pytest.raises(RuntimeError, match=r"rank 1 of 2 before torch.distributed was initialised"):
         VllmEngine(policy=tiny_policy(), folder=".", max_model_len=128, rank=1, world_size=2)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from engine_fixtures import EOS, tiny_policy
 
 from edge_lightning.engine.base import StaleWeightsError
 from edge_lightning.engine.reference import ReferenceEngine
 from edge_lightning.errors import UserError
 from edge_lightning.types import Generation, Problem, Provenance, Request, Sampling
+from tests.engine_fixtures import EOS, tiny_policy
 
 
 @pytest.fixture(scope="module")

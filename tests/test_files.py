@@ -92,9 +92,12 @@ def test_a_text_in_both_files_is_refused(tmp_path):
         JsonFile(path, held_out_path=path)
 
 
-def test_the_limit_counts_problems_from_the_top(tmp_path):
-    path = write(tmp_path, [{"problem": f"p{number}", "answer": 1} for number in range(5)])
+def test_the_limit_takes_the_first_training_problems_and_leaves_what_is_held_out(tmp_path):
+    path = write(tmp_path, [{"problem": f"p{number}", "answer": 1} for number in range(50)])
     assert [problem.text for problem in JsonFile(path, limit=2).train()] == ["p0", "p1"]
+    whole, limited = JsonFile(path, held_out_share=0.3), JsonFile(path, held_out_share=0.3, limit=2)
+    assert limited.train() == whole.train()[:2]
+    assert limited.held_out() == whole.held_out()
 
 
 @pytest.mark.parametrize(
@@ -108,9 +111,12 @@ def test_the_limit_counts_problems_from_the_top(tmp_path):
         ('"p"', "line 1: an object with named columns"),
         (
             [{"question": "p", "answer": 1}],
-            "row 1: no column 'problem'; set data.problem_column to one of question, answer",
+            "row 1: no column 'problem'; set data.problem_set.problem_column to one of question, answer",
         ),
-        ([{"problem": "p", "final": 1}], "row 1: no column 'answer'; set data.answer_column to one of problem, final"),
+        (
+            [{"problem": "p", "final": 1}],
+            "row 1: no column 'answer'; set data.problem_set.answer_column to one of problem, final",
+        ),
         (
             [{"problem": "p", "answer": 1}, {"problem": " ", "answer": 1}],
             "row 2: text expected in column 'problem', \" \" came",
@@ -121,7 +127,7 @@ def test_the_limit_counts_problems_from_the_top(tmp_path):
         ([{"problem": "p", "answer": True}], "true came"),
         ([{"problem": "p", "answer": []}], r"\[\] came"),
         ([{"problem": "p", "answer": ["1", None]}], r"\[\"1\", null\] came"),
-        ([{"problem": "p", "answer": [["1"]]}], "came; mend the file or change data.answer_column"),
+        ([{"problem": "p", "answer": [["1"]]}], "came; mend the file or change data.problem_set.answer_column"),
         ([{"problem": "p", "answer": 1, "solution": 3}], "text or null expected in column 'solution', 3 came"),
         ('[{"problem": "p", "answer": NaN}]', r"row 1: NaN, an infinite number or half a surrogate pair came"),
         ('[{"problem": "p", "answer": 1, "note": [1e999]}]', "row 1: NaN, an infinite number"),

@@ -47,7 +47,7 @@ def equivalence():
 
 @pytest.fixture(scope="module")
 def quick():
-    built = Equivalence(timeout_s=0.5)
+    built = Equivalence(timeout_s=1.0)
     yield built
     built.close()
 

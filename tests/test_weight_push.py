@@ -5,12 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from engine_fixtures import greedy_ids, largest_gap, perturb, requests_of, tiny_policy
 
 from edge_lightning.engine import weight_push
 from edge_lightning.engine.base import StaleWeightsError
 from edge_lightning.engine.vllm import VllmEngine
 from edge_lightning.types import Sampling
+from tests.engine_fixtures import greedy_ids, largest_gap, perturb, requests_of, tiny_policy
 
 GREEDY = Sampling(temperature=0.0)
 

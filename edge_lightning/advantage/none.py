@@ -14,4 +14,4 @@ class NoAdvantage:
     smallest_group = 1
 
     def __call__(self, rewards_B: Tensor, group_B: Tensor, groups: int, all_reduce: AllReduce = alone) -> Tensor:
-        return torch.zeros_like(rewards_B)
+        return torch.zeros(len(rewards_B), device=rewards_B.device)

@@ -100,8 +100,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         if name.endswith("_checkpoint") and node
     ]
     loggers = [
-        instantiate(node)(save_dir=folder, name="", version=name, purge_step=purge_step)
-        for name, node in cfg.logger.items()
+        instantiate(node)(save_dir=folder, name="", version=name, purge_step=purge_step) for name, node in cfg.logger.items()
     ]
     trainer = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, default_root_dir=folder)
     return Run(trainer, module, datamodule, record, evaluations)

@@ -67,7 +67,7 @@ def _finish(summary: dict, run, folder: Path, status: str, seconds: float) -> di
         **summary,
         "status": status,
         **figures,
-        "before": results[0] if 0 in results else None,
+        "before": results.get(0),
         "after": results[steps[-1]] if steps and steps[-1] > 0 else None,
         "evaluated_steps": steps,
         "grading_timeouts": run.evaluations.rollouts.pipeline.reward.timeouts if run.evaluations.rollouts.pipeline else 0,

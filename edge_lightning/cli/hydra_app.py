@@ -113,7 +113,6 @@ def _keys(command: str) -> list[str]:
     finally:
         GlobalHydra.instance().clear()
 
-
     def walk(node: object, prefix: str) -> Iterator[str]:
         if isinstance(node, dict):
             for key, value in node.items():
@@ -136,5 +135,3 @@ def help_text(command: str) -> str:
         "\n-m KEY=A,B sweeps; --cfg job prints the resolved configuration and stops; "
         f"{TRACEBACK}=1 in the environment shows where an error came from.\n"
     )
-
-

@@ -60,4 +60,4 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _named(hint: Any) -> str:
-    return "null" if hint is type(None) else str(getattr(hint, "__name__", hint)).replace("NoneType", "null").replace("None", "null")
+    return "null" if hint is type(None) else str(getattr(hint, "__name__", hint)).replace("None", "null")

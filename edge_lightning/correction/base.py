@@ -85,8 +85,6 @@ def extend(response: Response, generation: Generation) -> Response:
 def reflect(responses: Sequence[Response], cue: str, max_tokens: int, tools: CorrectionTools) -> list[Response]:
     """Append the cue to each response, let the policy go on for at most `max_tokens`, and mark it as reflected."""
     cued = [inject(without_eos(response, tools.eos_ids), tools.encode(cue)) for response in responses]
-    requests = [
-        Request(r.problem, r.prompt_ids + r.completion_ids, max_tokens, tools.seed(r, "reflection")) for r in cued
-    ]
+    requests = [Request(r.problem, r.prompt_ids + r.completion_ids, max_tokens, tools.seed(r, "reflection")) for r in cued]
     continued = [extend(r, generation) for r, generation in zip(cued, tools.generate(requests) if requests else [])]
     return [replace(r, provenance=Provenance.REFLECTED, text=tools.decode(r.completion_ids)) for r in continued]

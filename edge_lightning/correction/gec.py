@@ -43,9 +43,7 @@ class GuidedErrorCorrection:
         answer: float = 0.25,
         reference: float = 0.25,
         cue: str = " Wait! Something is wrong here.",
-        answer_text: str = (
-            "\nWait! Something is wrong here. After verification, the correct answer is \\boxed{ANSWER}."
-        ),
+        answer_text: str = ("\nWait! Something is wrong here. After verification, the correct answer is \\boxed{ANSWER}."),
         reflection_limit: int = 256,
     ):
         shares = (reflect, answer, reference)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from edge_lightning.collective import AllReduce
-from edge_lightning.types import Forward
+from edge_lightning.tokens import Forward
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from edge_lightning.collective import AllReduce, alone
 from edge_lightning.credit.base import Constants, Scored
 from edge_lightning.errors import UserError
 from edge_lightning.masking import segment_count, segment_mean, segment_sum
-from edge_lightning.types import Forward
+from edge_lightning.tokens import Forward
 
 
 @dataclass(frozen=True)

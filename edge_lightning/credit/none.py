@@ -6,7 +6,7 @@ from torch import Tensor
 
 from edge_lightning.collective import AllReduce, alone
 from edge_lightning.credit.base import Constants, Scored
-from edge_lightning.types import Forward
+from edge_lightning.tokens import Forward
 
 
 class NoCredit:

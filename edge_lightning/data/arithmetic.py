@@ -11,8 +11,9 @@ Left out: division, negative numbers, several operations in one step.
 from __future__ import annotations
 
 import math
+import operator
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from edge_lightning.errors import UserError
@@ -21,15 +22,10 @@ from edge_lightning.types import Problem
 
 CUE = " Wait! Something is wrong here."
 
-_HELD_OUT_SHARE = 0.2  # of all texts, so that a training set of short chains keeps most of them
+_HELD_OUT_SHARE = 0.2  # of all texts: a training set of short chains keeps most of them
 _PATIENCE = 20_000  # draws without a new problem (about a third of a second) after which there are taken to be none
-_SLIPS = (-3, -2, -1, 1, 2, 3)
 _VERBS = {"+": "Add", "-": "Subtract", "*": "Multiply by"}
-_APPLY: dict[str, Callable[[int, int], int]] = {
-    "+": lambda value, operand: value + operand,
-    "-": lambda value, operand: value - operand,
-    "*": lambda value, operand: value * operand,
-}
+_APPLY = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +89,16 @@ def draw_chain(
 def draw_wrong_working(rng: random.Random, chain: Chain, *, largest: int = 30) -> str:
     """A working of the same problem in which one step's result is off by up to 3 and the rest carries the slip through.
 
-    Drawn evenly from the slips that keep every value in 0..largest and do not end at the right answer. A slip in the
-    last step always does, so there is one.
+    Drawn evenly from the slips that keep every value in 0..largest; some slip of the last step does. None ends at the
+    right answer, for no later sum, difference or multiplication by 2 or more makes a slip good.
     """
     wrong = []
     for slipped in range(len(chain.operations)):
-        for slip in _SLIPS:
+        for slip in (-3, -2, -1, 1, 2, 3):
             values = [*chain.values[: slipped + 1], chain.values[slipped + 1] + slip]
             for sign, operand in chain.operations[slipped + 1 :]:
                 values.append(_APPLY[sign](values[-1], operand))
-            if values[-1] != chain.values[-1] and all(0 <= value <= largest for value in values):
+            if all(0 <= value <= largest for value in values):
                 wrong.append(tuple(values))
     return replace(chain, values=rng.choice(wrong)).solution
 
@@ -119,7 +115,6 @@ class Arithmetic:
         chain_lengths, weights: steps of a problem, and how likely each is, relative to the others (None: equally).
         corrupted_share: of the training problems, evenly spread, are corrections: `prefix` is a wrong working and the
             cue, `solution` goes on with the right one. With a loss on the solution alone they teach to correct.
-        cue: what stands between the two.
         largest, operand_max, multiply_share, multiplier_max: as in `draw_chain`.
 
     Raises:
@@ -141,20 +136,21 @@ class Arithmetic:
         multiply_share: float = 0.1,
         multiplier_max: int = 3,
     ):
-        self.chain_lengths = tuple(chain_lengths)
-        self.weights = None if weights is None else tuple(weights)
+        self.chain_lengths, self.weights = tuple(chain_lengths), None if weights is None else tuple(weights)
         self.train_size, self.held_out_size, self.seed = train_size, held_out_size, seed
-        self.corrupted_share, self.cue = corrupted_share, cue
-        self.largest, self.operand_max = largest, operand_max
-        self.multiply_share, self.multiplier_max = multiply_share, multiplier_max
-        _require_lengths(self.chain_lengths, self.weights)
-        _require_at_least(0, train_size=train_size, held_out_size=held_out_size)
-        _require_at_least(1, operand_max=operand_max)
-        _require_at_least(2, largest=largest, multiplier_max=multiplier_max)
-        if not 0 <= multiply_share < 1:
-            raise UserError(f"data.multiply_share={multiply_share}: a share of 0 or more and below 1 expected")
-        if not 0 <= corrupted_share <= 1:
-            raise UserError(f"data.corrupted_share={corrupted_share}: a share from 0 to 1 expected")
+        self.corrupted_share, self.cue, self.largest = corrupted_share, cue, largest
+        self.operand_max, self.multiply_share, self.multiplier_max = operand_max, multiply_share, multiplier_max
+        lengths = list(chain_lengths)
+        chances = list(weights) if weights is not None else [1.0] * len(lengths)
+        _require(lengths and min(lengths) >= 1, "chain_lengths", lengths, "at least one length, and none below 1,")
+        _require(len(chances) == len(lengths), "weights", chances, f"one for each of chain_lengths={lengths}")
+        usable = all(chance >= 0 for chance in chances) and 0 < sum(chances) < math.inf
+        _require(usable, "weights", chances, "finite numbers of 0 or more, at least one above 0,")
+        least = {"train_size": 0, "held_out_size": 0, "largest": 2, "operand_max": 1, "multiplier_max": 2}
+        for key in least:
+            _require(getattr(self, key) >= least[key], key, getattr(self, key), f"{least[key]} or more")
+        _require(0 <= corrupted_share <= 1, "corrupted_share", corrupted_share, "a share from 0 to 1")
+        _require(0 <= multiply_share < 1, "multiply_share", multiply_share, "a share of 0 or more and below 1")
 
     def train(self) -> list[Problem]:
         """`train_size` problems: train-000000, train-000001, ..."""
@@ -164,20 +160,19 @@ class Arithmetic:
             chain = self._draw(rng, "train_size", taken=())
             problem = Problem(f"train-{number:06d}", chain.text, (chain.answer,), chain.solution)
             if round((number + 1) * self.corrupted_share) > round(number * self.corrupted_share):
-                wrong = draw_wrong_working(rng, chain, largest=self.largest)
-                problem = replace(problem, prefix=wrong + self.cue, solution=f" {chain.solution}")
+                prefix = draw_wrong_working(rng, chain, largest=self.largest) + self.cue
+                problem = replace(problem, prefix=prefix, solution=f" {chain.solution}")
             problems.append(problem)
         return problems
 
     def held_out(self) -> list[Problem]:
         """`held_out_size` problems of different texts: held_out-0000, held_out-0001, ..."""
         rng = random.Random(counter_seed(self.seed, "arithmetic", "held_out"))
-        problems: dict[str, Problem] = {}
-        while len(problems) < self.held_out_size:
-            chain = self._draw(rng, "held_out_size", taken=problems)
-            problem = Problem(f"held_out-{len(problems):04d}", chain.text, (chain.answer,), chain.solution)
-            problems[problem.text] = problem
-        return list(problems.values())
+        found: dict[str, Problem] = {}
+        while len(found) < self.held_out_size:
+            chain = self._draw(rng, "held_out_size", taken=found)
+            found[chain.text] = Problem(f"held_out-{len(found):04d}", chain.text, (chain.answer,), chain.solution)
+        return list(found.values())
 
     def _draw(self, rng: random.Random, size: str, *, taken: Collection[str]) -> Chain:
         """A chain on the side that `size` names, whose text is not taken yet."""
@@ -190,34 +185,15 @@ class Arithmetic:
                 multiply_share=self.multiply_share,
                 multiplier_max=self.multiplier_max,
             )
-            if is_held_out(chain.text) == (size == "held_out_size") and chain.text not in taken:
+            held_out = counter_uniform("arithmetic side", chain.text) < _HELD_OUT_SHARE
+            if held_out == (size == "held_out_size") and chain.text not in taken:
                 return chain
         raise UserError(
-            f"data.{size}={getattr(self, size)}: chains of chain_lengths={list(self.chain_lengths)} gave "
-            f"{len(taken)} different problems; lower data.{size} or add a longer length"
+            f"data.problem_set.{size}={getattr(self, size)}: chains of chain_lengths={list(self.chain_lengths)} gave "
+            f"{len(taken)} different problems; lower {size} or add a longer length"
         )
 
 
-def is_held_out(text: str) -> bool:
-    """The side of a problem, for every arithmetic set alike."""
-    return counter_uniform("arithmetic side", text) < _HELD_OUT_SHARE
-
-
-def _require_lengths(lengths: tuple[int, ...], weights: tuple[float, ...] | None) -> None:
-    if not lengths or min(lengths) < 1:
-        raise UserError(f"data.chain_lengths={list(lengths)}: at least one length expected, and none below 1")
-    if weights is None:
-        return
-    if len(weights) != len(lengths):
-        raise UserError(
-            f"data.weights={list(weights)}: {len(lengths)} expected, one for each of "
-            f"data.chain_lengths={list(lengths)}, {len(weights)} came"
-        )
-    if not all(weight >= 0 for weight in weights) or not 0 < sum(weights) < math.inf:
-        raise UserError(f"data.weights={list(weights)}: finite numbers of 0 or more expected, at least one above 0")
-
-
-def _require_at_least(least: int, **values: int) -> None:
-    for name, value in values.items():
-        if value < least:
-            raise UserError(f"data.{name}={value}: at least {least} expected")
+def _require(holds: object, key: str, value: object, expected: str) -> None:
+    if not holds:
+        raise UserError(f"data.problem_set.{key}={value}: {expected} expected")

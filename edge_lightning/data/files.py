@@ -28,7 +28,7 @@ class JsonFile:
         id_column: text or an integer, unique in the file; None names problems after the file and the row.
         held_out_share: of the problems, chosen by a hash of the text, so that equal texts stay on one side.
         held_out_path: a second file with the same columns that is held out instead; no text may stand in both.
-        limit: read that many problems from the top of `path`, before any split; None for all.
+        limit: of the training problems, the first so many; None for all. What is held out does not change with it.
 
     Raises:
         UserError: names the file, the row, what stands there and what to change.
@@ -48,23 +48,24 @@ class JsonFile:
     ):
         self.problem_column, self.answer_column = problem_column, answer_column
         self.solution_column, self.id_column = solution_column, id_column
+        self.limit = limit
         if not 0 <= held_out_share <= 1:
-            raise UserError(f"data.held_out_share={held_out_share}: a share from 0 to 1 expected")
+            raise UserError(f"data.problem_set.held_out_share={held_out_share}: a share from 0 to 1 expected")
         if held_out_path is not None and held_out_share > 0:
             raise UserError(
-                f"data.held_out_share={held_out_share} and data.held_out_path={held_out_path}: one of the two "
+                f"data.problem_set.held_out_share={held_out_share} and held_out_path={held_out_path}: one of the two "
                 "expected; set the share to 0 or the path to null"
             )
         if limit is not None and limit < 1:
-            raise UserError(f"data.limit={limit}: at least 1, or null for all, expected")
-        problems = self._read(Path(path), Path(path).stem, limit)
+            raise UserError(f"data.problem_set.limit={limit}: at least 1, or null for all, expected")
+        problems = self._read(Path(path), Path(path).stem)
         if held_out_path is None:
             held_out = [counter_uniform("held out", problem.text) < held_out_share for problem in problems]
             self._train = [problem for problem, out in zip(problems, held_out) if not out]
             self._held_out = [problem for problem, out in zip(problems, held_out) if out]
         else:
             self._train = problems
-            self._held_out = self._read(Path(held_out_path), f"{Path(held_out_path).stem}-held_out", None)
+            self._held_out = self._read(Path(held_out_path), f"{Path(held_out_path).stem}-held_out")
             texts = {problem.text for problem in problems}
             for problem in self._held_out:
                 if problem.text in texts:
@@ -74,30 +75,28 @@ class JsonFile:
                     )
 
     def train(self) -> list[Problem]:
-        """The problems in the order of the file."""
-        return list(self._train)
+        """The problems in the order of the file, `limit` at most."""
+        return self._train[: self.limit]
 
     def held_out(self) -> list[Problem]:
         """The problems in the order of their file."""
         return list(self._held_out)
 
-    def _read(self, path: Path, name: str, limit: int | None) -> list[Problem]:
+    def _read(self, path: Path, name: str) -> list[Problem]:
         problems: list[Problem] = []
         places: dict[str, str] = {}
         for unit, number, row in _rows(path):
-            if len(problems) == limit:
-                break
             place = f"{unit} {number}"
             problem = self._problem(row, f"{path}, {place}", f"{name}-{number:06d}")
             if problem.id in places:
                 raise UserError(
                     f"{path}, {place}: id {problem.id!r} stands in {places[problem.id]} too, different ids expected; "
-                    "mend the file or set data.id_column to null"
+                    "mend the file or set data.problem_set.id_column to null"
                 )
             places[problem.id] = place
             problems.append(problem)
         if not problems:
-            raise UserError(f"{path}: at least one problem expected, none came; name another file in data.path")
+            raise UserError(f"{path}: at least one problem expected, none came; name another file in data.problem_set.path")
         return problems
 
     def _problem(self, row: object, where: str, name: str) -> Problem:
@@ -131,14 +130,14 @@ class JsonFile:
         column = getattr(self, key)
         if column not in row:
             raise UserError(
-                f"{where}: no column {column!r}; set data.{key} to one of {', '.join(row) or '(no column)'}"
+                f"{where}: no column {column!r}; set data.problem_set.{key} to one of {', '.join(row) or '(no column)'}"
             )
         return row[column]
 
     def _fault(self, where: str, key: str, expected: str, found: object) -> UserError:
         return UserError(
             f"{where}: {expected} expected in column {getattr(self, key)!r}, {_shown(found)} came; "
-            f"mend the file or change data.{key}"
+            f"mend the file or change data.problem_set.{key}"
         )
 
 
@@ -147,7 +146,7 @@ def _rows(path: Path) -> Iterator[tuple[str, int, object]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise UserError(f"{path}: a readable file expected, {error.strerror}; change the path in data") from None
+        raise UserError(f"{path}: a readable file expected, {error.strerror}; change data.problem_set.path") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: UTF-8 expected, byte {error.start} is not; convert the file") from None
     if path.suffix not in (".jsonl", ".ndjson") and text.lstrip().startswith("["):

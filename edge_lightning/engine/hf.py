@@ -165,7 +165,10 @@ def left_padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple
 
 
 def uniform_draws(requests: Sequence[Request], limits: Sequence[int]) -> Tensor:
-    """One uniform a token, [B, longest limit], each row from its own seed; drawn on CPU, the same on every device."""
+    """One uniform a token, [B, longest limit], each row from its own seed; drawn on CPU, the same on every device.
+
+    torch's CPU generator heeds the low 32 bits of a seed.
+    """
     rows = torch.zeros(len(requests), max(limits), dtype=torch.float64)
     for row, request, limit in zip(rows, requests, limits):
         generator = torch.Generator().manual_seed(request.seed)

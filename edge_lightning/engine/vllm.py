@@ -89,7 +89,8 @@ class VllmEngine:
             if on_cpu
             else {"gpu_memory_utilization": gpu_memory_utilization}
         )
-        with engine_side():
+        # The warnings are of vLLM's own use of deprecated names.
+        with engine_side(), warnings.catch_warnings(action="ignore", category=FutureWarning):
             os.environ.update(RANK=str(rank), LOCAL_RANK=str(local_rank), WORLD_SIZE=str(world_size))
             self._vllm = import_vllm()
             if on_cpu:
@@ -185,7 +186,7 @@ class VllmEngine:
             top_p=sampling.top_p,
             top_k=-1,
             max_tokens=allowed_tokens(request, self.max_model_len),
-            seed=request.seed,
+            seed=request.seed,  # torch's CPU generator heeds the low 32 bits
             stop_token_ids=self._stop_token_ids,  # without a tokenizer vLLM knows no other end
             logprobs=0,  # the sampled token's alone
             flat_logprobs=True,
@@ -212,10 +213,8 @@ def import_vllm():
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # its own use of deprecated names
-            import vllm
-            import vllm.model_executor.layers.utils
+        import vllm
+        import vllm.model_executor.layers.utils
     except ModuleNotFoundError as error:
         if error.name != "vllm":
             raise

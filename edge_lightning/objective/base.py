@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from edge_lightning.errors import UserError
-from edge_lightning.packing import TokenBatch
-from edge_lightning.types import Forward
+from edge_lightning.tokens import Forward, TokenBatch
 
 
 @dataclass(frozen=True)

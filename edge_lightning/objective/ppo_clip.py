@@ -11,8 +11,7 @@ from torch import Tensor
 from edge_lightning.errors import UserError
 from edge_lightning.masking import wrong_prefix_mask
 from edge_lightning.objective.base import Loss, StepTotals, check_aggregation, token_weights
-from edge_lightning.packing import TokenBatch
-from edge_lightning.types import Forward
+from edge_lightning.tokens import Forward, TokenBatch
 
 INJECTED_TOKENS = ("as_sampled", "masked")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from edge_lightning.objective.base import Loss, StepTotals, check_aggregation, token_weights
-from edge_lightning.packing import TokenBatch
-from edge_lightning.types import Forward
+from edge_lightning.tokens import Forward, TokenBatch
 
 
 class Supervised:

@@ -43,7 +43,7 @@ class Equivalence:
 
     def __init__(self, timeout_s: float = 5.0):
         if not 0 < timeout_s < math.inf:
-            raise UserError(f"reward timeout_s={timeout_s}: a finite number of seconds above 0 expected")
+            raise UserError(f"reward.parts.accuracy.timeout_s={timeout_s}: a finite number of seconds above 0 expected")
         self.timeout_s = timeout_s
         self.timeouts = 0
         self._verdicts: OrderedDict[tuple[tuple[str, ...], str], bool] = OrderedDict()

@@ -39,7 +39,10 @@ def main(limit_s: float) -> None:
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the parsers print is no reply
     logging.disable()
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    soft = _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    equivalent([r"\frac{1}{2}"], "0.5")  # what loads with the first comparison takes none of its time
     print("ready", file=replies, flush=True)
     for line in sys.stdin:
         golds, answer = json.loads(line)

@@ -15,8 +15,9 @@ import lightning as L
 from edge_lightning.data.base import ProblemSet
 from edge_lightning.errors import UserError
 from edge_lightning.experience import Rollout
-from edge_lightning.packing import TokenBatch, pack, plan_micro_batches
+from edge_lightning.packing import pack, plan_micro_batches
 from edge_lightning.seeds import counter_seed
+from edge_lightning.tokens import TokenBatch
 from edge_lightning.types import Problem, Response
 
 
@@ -82,7 +83,11 @@ class ProblemDataModule(L.LightningDataModule):
         super().__init__()
         self.train_problems = problem_set.train()
         self.held_out_problems = problem_set.held_out()
-        for key, value in (("rollout.problems_per_step", problems_per_step), ("datamodule.steps", steps)):
+        for key, value in (
+            ("rollout.problems_per_step", problems_per_step),
+            ("steps", steps),
+            ("datamodule.micro_batch_tokens", micro_batch_tokens),
+        ):
             if value is not None and value < 1:
                 raise UserError(f"{key}={value}: at least 1 expected")
         if len(self.train_problems) < problems_per_step:
@@ -96,9 +101,7 @@ class ProblemDataModule(L.LightningDataModule):
         self.seed = seed
 
     def train_dataloader(self) -> ProblemLoader:
-        return ProblemLoader(
-            self.train_problems, problems_per_step=self.problems_per_step, steps=self.steps, seed=self.seed
-        )
+        return ProblemLoader(self.train_problems, problems_per_step=self.problems_per_step, steps=self.steps, seed=self.seed)
 
     def micro_batches(self, responses: Sequence[Response], chosen: Sequence[int]) -> list[TokenBatch]:
         """The chosen responses of a step, packed. Every one of them stands in one micro-batch, whole."""

@@ -70,9 +70,7 @@ class RolloutCallback(L.Callback):
             self.engine.push_weights(pl_module.policy, version)
         return version
 
-    def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: PolicyModule, batch: Rollout, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: L.Trainer, pl_module: PolicyModule, batch: Rollout, batch_idx: int) -> None:
         clock = Stopwatch()
         with clock("push"):
             version = self.push(trainer, pl_module)

@@ -1,0 +1,50 @@
+"""The tensors of a micro-batch: what goes into the policy and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """A packed micro-batch of some of a step's responses.
+
+    Attributes:
+        input_ids_T, position_ids_T: the row; positions start at 0 in each sequence.
+        lengths: tokens of each sequence, prompt and response.
+        predictor_N: position in the row whose hidden state predicts each response token.
+        target_N: the response tokens.
+        response_N: index in the step of each token's response.
+        sampled_N: True where the policy sampled the token.
+        responses: indices in the step of the responses that this micro-batch holds.
+    """
+
+    input_ids_T: Tensor
+    position_ids_T: Tensor
+    lengths: tuple[int, ...]
+    predictor_N: Tensor
+    target_N: Tensor
+    response_N: Tensor
+    sampled_N: Tensor
+    responses: tuple[int, ...]
+
+    def to(self, device: torch.device) -> TokenBatch:
+        moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in vars(self).items()}
+        return TokenBatch(**moved)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What one pass of the policy says about the response tokens of a micro-batch.
+
+    Attributes:
+        logprobs_N, entropies_N: nats at the sampling temperature, float32.
+        response_N: index in the step of each token's response.
+    """
+
+    logprobs_N: Tensor
+    entropies_N: Tensor
+    response_N: Tensor

@@ -1,0 +1,28 @@
+"""What the tests share: where public data lie, small policies, responses by hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test needs a hub; a look-up would only wait
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def asset() -> Path:
+    """The shipped warm start of the hard regime."""
+    return ROOT / "edge_lightning" / "assets" / "tiny_hard"
+
+
+@pytest.fixture(scope="session")
+def tiny_policy(asset):
+    """The warm-started tiny policy. Tests that change its weights load one of their own."""
+    from edge_lightning.policy import Policy
+
+    return Policy.load(asset)

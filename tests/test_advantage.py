@@ -1,0 +1,70 @@
+"""Eq. 2 of EDGE-GRPO, worked by hand."""
+
+import pytest
+import torch
+
+from edge_lightning.advantage.grpo import GroupRelative, tied_groups
+from edge_lightning.advantage.none import NoAdvantage
+
+ONE_GROUP = torch.zeros(4, dtype=torch.long)
+
+
+def test_one_right_of_four_gets_root_three():
+    # mean 1/4, std sqrt(3/16): (1 - 1/4) / (sqrt(3)/4) = sqrt(3); (0 - 1/4) / (sqrt(3)/4) = -1/sqrt(3)
+    advantages = GroupRelative()(torch.tensor([1.0, 0.0, 0.0, 0.0]), ONE_GROUP, 1)
+    assert advantages.tolist() == pytest.approx([3**0.5, -(3**-0.5), -(3**-0.5), -(3**-0.5)], abs=1e-6)
+
+
+def test_sample_deviation_and_epsilon_are_the_released_codes():
+    # ddof 1: std = sqrt(3/4 / 3) = 1/2; (3/4) / (1/2 + 1e-4) = 1.4997
+    advantages = GroupRelative(ddof=1, epsilon=1e-4)(torch.tensor([1.0, 0.0, 0.0, 0.0]), ONE_GROUP, 1)
+    assert advantages[0].item() == pytest.approx(0.75 / 0.5001, abs=1e-6)
+
+
+@pytest.mark.parametrize("reward", [0.0, 1.0, 0.1, 1 / 3, 1e-30])
+@pytest.mark.parametrize("size", [2, 3, 7, 8])
+def test_equal_rewards_give_exactly_zero(reward, size):
+    # the mean of equal floats may differ from them in the last bit: noise / noise would be of order 1
+    advantages = GroupRelative()(torch.full((size,), reward, dtype=torch.float64), torch.zeros(size, dtype=torch.long), 1)
+    assert advantages.tolist() == [0.0] * size
+
+
+def test_groups_do_not_see_each_other():
+    rewards = torch.tensor([1.0, 0.0, 5.0, 5.0])
+    advantages = GroupRelative()(rewards, torch.tensor([0, 0, 1, 1]), 2)
+    assert advantages.tolist() == [1.0, -1.0, 0.0, 0.0]
+
+
+def test_order_of_responses_does_not_matter():
+    rewards, groups = torch.tensor([1.0, 0.0, 0.0, 3.0, 4.0]), torch.tensor([0, 1, 0, 1, 1])
+    order = torch.tensor([3, 0, 4, 2, 1])
+    straight = GroupRelative()(rewards, groups, 2)
+    assert torch.equal(GroupRelative()(rewards[order], groups[order], 2), straight[order])
+
+
+def test_ranks_share_a_group_through_the_all_reduce():
+    """Two ranks with two responses each give what one rank with all four gives."""
+    rewards, calls = torch.tensor([1.0, 0.0, 0.0, 0.0]), []
+    halves = [rewards[:2], rewards[2:]]
+
+    def record(values, operation):
+        calls.append((values.clone(), operation))
+        return values
+
+    for half in halves:  # first pass: what each rank contributes to the count and the sum
+        GroupRelative()(half, torch.zeros(2, dtype=torch.long), 1, record)
+    count, total = calls[0][0] + calls[5][0], calls[1][0] + calls[6][0]
+    mean = total / count
+    assert (count.item(), mean.item()) == (4.0, 0.25)
+    variance = sum(((half.double() - mean) ** 2).sum() for half in halves) / 4
+    answers = iter([count, total, variance * 4, torch.tensor([1.0]), torch.tensor([0.0])])
+    advantages = GroupRelative()(halves[0], torch.zeros(2, dtype=torch.long), 1, lambda values, operation: next(answers))
+    assert advantages.tolist() == pytest.approx([3**0.5, -(3**-0.5)], abs=1e-6)
+
+
+def test_tied_groups_are_those_with_one_reward():
+    assert tied_groups(torch.tensor([1.0, 1.0, 0.0, 1.0]), torch.tensor([0, 0, 1, 1]), 2).tolist() == [True, False]
+
+
+def test_no_advantage_is_zero():
+    assert NoAdvantage()(torch.tensor([1.0, 0.0]), torch.tensor([0, 1]), 2).tolist() == [0.0, 0.0]

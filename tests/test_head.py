@@ -1,0 +1,50 @@
+"""The chunked head against the plain one: whole logits, log_softmax, autograd."""
+
+import pytest
+import torch
+
+from edge_lightning import head
+from edge_lightning.head import logprobs_and_entropies
+
+
+@pytest.fixture(params=[1 << 22, 30], ids=["one chunk", "many chunks"])
+def chunked(request, monkeypatch):
+    monkeypatch.setattr(head, "LOGIT_ELEMENTS", request.param)  # 30 elements at V = 11: two tokens a chunk
+
+
+def plain(hidden, weight, target, temperature, bias):
+    log_p = torch.log_softmax(torch.nn.functional.linear(hidden, weight, bias) / temperature, -1)
+    return log_p.gather(-1, target[:, None])[:, 0], -(log_p.exp() * log_p).sum(-1)
+
+
+def inputs(bias):
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(7, 5, generator=generator).requires_grad_()
+    weight = torch.randn(11, 5, generator=generator).requires_grad_()
+    b = torch.randn(11, generator=generator).requires_grad_() if bias else None
+    return hidden, weight, torch.arange(7), b
+
+
+def test_uniform_logits_have_log_v_in_both():
+    hidden, weight = torch.zeros(1, 3), torch.randn(4, 3)
+    logprob, entropy = logprobs_and_entropies(hidden, weight, torch.tensor([2]))
+    assert logprob.item() == pytest.approx(-1.3862944)
+    assert entropy.item() == pytest.approx(1.3862944)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.usefixtures("chunked")
+def test_values_and_gradients_equal_the_plain_head(temperature, bias):
+    hidden, weight, target, b = inputs(bias)
+    wanted = [t for t in (hidden, weight, b) if t is not None]
+    mine = logprobs_and_entropies(hidden, weight, target, temperature=temperature, bias_V=b)
+    theirs = plain(hidden, weight, target, temperature, b)
+    for which in (0, 1):
+        torch.testing.assert_close(mine[which], theirs[which], atol=1e-6, rtol=1e-5)
+    mixed = torch.linspace(-1, 2, 7)
+    for combine in (lambda f: (mixed * f[0]).sum(), lambda f: (mixed * f[1]).sum(), lambda f: (f[0] * f[1]).sum()):
+        got = torch.autograd.grad(combine(mine), wanted, retain_graph=True)
+        expected = torch.autograd.grad(combine(theirs), wanted, retain_graph=True)
+        for g, e in zip(got, expected):
+            torch.testing.assert_close(g, e, atol=1e-5, rtol=1e-4)

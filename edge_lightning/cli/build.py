@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import lightning as L
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from edge_lightning.cli.schema import check
-from edge_lightning.errors import UserError
+from edge_lightning.cli.checks import (
+    check_model,
+    check_optimizer,
+    check_processes,
+    check_prompts,
+    check_values,
+    length_limit,
+)
 from edge_lightning.evaluation.benchmark import Benchmark
 from edge_lightning.experience import Pipeline, check_group_size
 from edge_lightning.policy import Policy
-from edge_lightning.prompts import Prompt
 from edge_lightning.training.datamodule import ProblemDataModule
 from edge_lightning.training.evaluation_callback import EvaluationCallback
 from edge_lightning.training.module import PolicyModule
 from edge_lightning.training.record_callback import RecordCallback
 from edge_lightning.training.rollout_callback import RolloutCallback
-from edge_lightning.types import Problem
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         folder: of the run.
         purge_step: on resume, the step from which the tensorboard files are void.
     """
-    check(OmegaConf.to_container(cfg, resolve=True), "")
+    check_values(cfg)
     advantage = instantiate(cfg.advantage)
     check_group_size(advantage, cfg.rollout.group_size)
     datamodule = instantiate(cfg.datamodule, problem_set=instantiate(cfg.data.problem_set))
@@ -56,14 +59,16 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     check_prompts(datamodule.train_problems, prompt, policy, cfg.rollout.prompt_limit)
     for benchmark in benchmarks:
         check_prompts(benchmark.choose(datamodule.held_out_problems), prompt, policy, cfg.rollout.prompt_limit)
+    optimizer, schedule = instantiate(cfg.optimizer), instantiate(cfg.schedule)
+    check_optimizer(policy, optimizer, schedule)
 
     module = instantiate(
         cfg.module,
         policy=policy,
         credit=instantiate(cfg.credit),
         objective=instantiate(cfg.objective),
-        optimizer=instantiate(cfg.optimizer),
-        schedule=instantiate(cfg.schedule),
+        optimizer=optimizer,
+        schedule=schedule,
     )
     rollouts = RolloutCallback(
         make_engine=instantiate(cfg.engine),
@@ -103,11 +108,13 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         instantiate(node)(save_dir=folder, name="", version=name, purge_step=purge_step) for name, node in cfg.logger.items()
     ]
     trainer = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, default_root_dir=folder)
+    check_processes(trainer.world_size)
     return Run(trainer, module, datamodule, record, evaluations)
 
 
 def build_policy(cfg: DictConfig, folder: Path, *, temperature: float) -> Policy:
     """Load the policy, or make it first where the model is one to be built."""
+    check_model(cfg)
     path = cfg.path
     if path is None:
         path = folder / "untrained"
@@ -118,30 +125,3 @@ def build_policy(cfg: DictConfig, folder: Path, *, temperature: float) -> Policy
 def build_benchmarks(cfg: DictConfig) -> list[Benchmark]:
     """The benchmarks of cfg.evaluation, in order."""
     return [instantiate(node, _convert_="all") for node in cfg.evaluation.benchmarks.values()]
-
-
-def length_limit(policy: Policy, prompt_limit: int, response_limits: Sequence[int]) -> int:
-    """The engine's limit on prompt and response together, in tokens.
-
-    Raises:
-        UserError: the model was built for less.
-    """
-    needed = prompt_limit + max(response_limits)
-    if needed > policy.max_positions:
-        raise UserError(
-            f"rollout.prompt_limit={prompt_limit} and up to {max(response_limits)} tokens of response and correction need "
-            f"{needed} positions, the model has {policy.max_positions}; lower rollout.prompt_limit, "
-            "rollout.response_limit or rollout.reflection_limit"
-        )
-    return needed
-
-
-def check_prompts(problems: Sequence[Problem], prompt: Prompt, policy: Policy, prompt_limit: int) -> None:
-    """Raise UserError for a prompt over the limit."""
-    for problem in problems:
-        tokens = len(prompt(problem, policy.tokenizer))
-        if tokens > prompt_limit:
-            raise UserError(
-                f"problem {problem.id!r}: prompt of {tokens} tokens, at most rollout.prompt_limit={prompt_limit} "
-                "expected; raise it or leave the problem out"
-            )

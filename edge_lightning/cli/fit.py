@@ -7,8 +7,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from edge_lightning.cli.process import hide_loading_bars, prepare
-from edge_lightning.cli.resume import last_checkpoint, refuse_changes
+from edge_lightning.cli.process import hush, prepare
+from edge_lightning.cli.resume import last_checkpoint, refuse_changes, refuse_finished, refuse_second_run
+from edge_lightning.errors import UserError
 
 
 def fit(cfg: DictConfig, folder: Path) -> None:
@@ -16,11 +17,14 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     prepare(cfg.cpu_threads)
     from edge_lightning.cli.build import build  # after `prepare`: imports torch
 
-    hide_loading_bars()
+    hush()
     start = time.time()
     checkpoint = last_checkpoint(folder) if cfg.resume else None
     if checkpoint is not None:
+        refuse_finished(folder)
         refuse_changes(cfg, folder)
+    else:
+        refuse_second_run(folder)
     run = build(cfg, folder, purge_step=_steps_done(checkpoint))
     if checkpoint is None:
         OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
@@ -39,11 +43,22 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         done = run.trainer.global_step >= run.datamodule.steps
         status = "finished" if done else "interrupted"
         run.module.policy.save(folder / "checkpoints" / "hf")
+    except SystemExit:  # Lightning's answer to Ctrl-C and SIGTERM
+        status = "interrupted"
+        raise UserError(_how_to_go_on(run, folder)) from None
     finally:
         summary = _finish(summary, run, folder, status, time.time() - start)
     from edge_lightning.cli.table import print_summary
 
     print_summary(summary, folder)
+
+
+def _how_to_go_on(run, folder: Path) -> str:
+    done = f"interrupted after {run.trainer.global_step} of {run.datamodule.steps} steps"
+    checkpoint = last_checkpoint(folder)
+    if not checkpoint.exists():
+        return f"{done}, before the first checkpoint; lower callbacks.last_checkpoint.every_n_steps to lose less"
+    return f"{done}, {_steps_done(checkpoint)} of them in {checkpoint}; go on with edge-lightning fit resume={folder}"
 
 
 def _steps_done(checkpoint: Path | None) -> int | None:

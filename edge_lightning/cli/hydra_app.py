@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,9 +21,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from edge_lightning.cli.resume import resume_overrides
+from edge_lightning.cli.resume import quoted, resume_overrides
 from edge_lightning.errors import UserError
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -41,7 +42,7 @@ def run(command: str, arguments: list[str], task: Task) -> int:
         return 0
     args = get_args_parser().parse_args(arguments)
     try:
-        overrides = resume_overrides(args.overrides)
+        overrides = [_with_path_quoted(override) for override in resume_overrides(args.overrides)]
         hydra = Hydra.create_main_hydra2("edge_lightning", create_config_search_path(str(CONF)))
         try:
             if args.cfg:
@@ -62,6 +63,12 @@ def run(command: str, arguments: list[str], task: Task) -> int:
         return 1
 
 
+def _with_path_quoted(override: str) -> str:
+    """A path that exists is taken as it stands: the folders of a sweep have = and , in their names."""
+    key, _, value = override.partition("=")
+    return f"{key}={quoted(value)}" if re.search("[=,]", value) and Path(value).exists() else override
+
+
 def _failure_of(task: Task, cfg: DictConfig) -> Exception | None:
     """Run the task; what it raises comes back as a value, since Hydra prints a line of its own for what passes it."""
     try:
@@ -76,7 +83,7 @@ def _multirun(hydra: Hydra, command: str, overrides: list[str]) -> int:
 
     def start(cfg: DictConfig) -> None:
         job = HydraConfig.get()
-        line = [command, *job.overrides.task, f"hydra.run.dir={job.runtime.output_dir}"]
+        line = [command, *job.overrides.task, f"hydra.run.dir={quoted(job.runtime.output_dir)}"]
         print(f"job {job.job.num}: edge-lightning {' '.join(line[:-1])}", flush=True)
         if subprocess.run([sys.executable, "-m", "edge_lightning", *line]).returncode:
             failed.append(f"job {job.job.num}: {' '.join(line[1:-1])}")
@@ -97,6 +104,8 @@ def one_line(error: BaseException, command: str) -> str:
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, option = (error.missing_cfg_file or "").rpartition("/")
         return f"{group}={option}: one of {', '.join(sorted(error.options))} expected"
+    if isinstance(error, MissingMandatoryValue):
+        return f"no value for {error.full_key}; set {error.full_key}=..."
     key = getattr(getattr(error, "__cause__", None), "full_key", None)
     if isinstance(error, ConfigCompositionException) and key and "not in struct" in str(error.__cause__):
         near = difflib.get_close_matches(key, _keys(command), n=1, cutoff=0.5)

@@ -6,22 +6,36 @@ import logging
 import os
 import warnings
 
+from edge_lightning.errors import UserError
+
 
 def prepare(cpu_threads: int | None) -> None:
-    """Threads of torch and the engine, offline hubs where asked for, no chatter. Call before importing torch."""
+    """Threads of torch and the engine, offline hubs where asked for, no chatter. Call before importing torch.
+
+    Raises:
+        UserError: the threads are no count.
+    """
     if cpu_threads is not None:
+        if not isinstance(cpu_threads, int) or cpu_threads < 1:
+            raise UserError(f"cpu_threads={cpu_threads}: an integer of at least 1 expected, null for all cores")
         os.environ.setdefault("OMP_NUM_THREADS", str(cpu_threads))
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    for about in (".*does not have many workers.*", ".*Checkpoint directory.*exists.*", ".*LeafSpec.*", ".*treespec.*"):
+    for about in (
+        ".*does not have many workers.*",
+        ".*LeafSpec.*",
+        ".*treespec.*",
+        r".*module\(s\) in eval mode.*",  # transformers loads a model so; ours has no other mode
+        ".*overridden `transfer_batch_to_device` in `LightningModule`.*",
+    ):
         warnings.filterwarnings("ignore", message=about)
 
 
-def hide_loading_bars() -> None:
-    """transformers' weight-loading bars; after its import."""
+def hush() -> None:
+    """Lightning's notes and transformers' weight-loading bars; after their import, which sets levels of its own."""
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
+    for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
+        logging.getLogger(name).setLevel(logging.WARNING)

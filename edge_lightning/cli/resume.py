@@ -6,6 +6,7 @@ change only what does not change what was done so far.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import yaml
@@ -22,7 +23,7 @@ def resume_overrides(overrides: list[str]) -> list[str]:
     Raises:
         UserError: the folder is no run with a checkpoint.
     """
-    given = [o.split("=", 1)[1] for o in overrides if o.startswith("resume=")]
+    given = [o.split("=", 1)[1].strip("'\"") for o in overrides if o.startswith("resume=")]
     if not given or given[-1] in ("null", ""):
         return overrides
     folder = Path(given[-1])
@@ -31,12 +32,33 @@ def resume_overrides(overrides: list[str]) -> list[str]:
         raise UserError(
             f"resume={folder}: the folder of a run with checkpoints/last.ckpt expected; give a folder under outputs/fit/"
         )
-    earlier = [o for o in yaml.safe_load(recorded.read_text()) or [] if not o.startswith("resume=")]
-    return [*earlier, *overrides, f"hydra.run.dir={_quoted(folder)}"]
+    earlier = yaml.safe_load(recorded.read_text()) or []
+    rest = [o for o in (*earlier, *overrides) if not o.startswith("resume=")]
+    # Hydra's own record stays the first run's: what is refused later on must not stand in it.
+    return [*rest, f"resume={quoted(folder)}", f"hydra.run.dir={quoted(folder)}", "hydra.output_subdir=null"]
 
 
 def last_checkpoint(folder: Path) -> Path:
     return folder / "checkpoints" / "last.ckpt"
+
+
+def refuse_finished(folder: Path) -> None:
+    """Raise UserError where the run has nothing left to do."""
+    summary = folder / "summary.json"
+    content = json.loads(summary.read_text()) if summary.exists() else {}
+    if content.get("status") == "finished":
+        raise UserError(
+            f"resume={folder}: an unfinished run expected, that one has done its {content['steps']} steps; start a new run"
+        )
+
+
+def refuse_second_run(folder: Path) -> None:
+    """Raise UserError where another run has left its record: a new one would overwrite it bit by bit."""
+    if (folder / "metrics.csv").exists():
+        raise UserError(
+            f"hydra.run.dir={folder}: the record of a run is there already; go on with it by resume={folder}, "
+            "or give another folder"
+        )
 
 
 def refuse_changes(cfg: DictConfig, folder: Path) -> None:
@@ -52,8 +74,9 @@ def refuse_changes(cfg: DictConfig, folder: Path) -> None:
             )
 
 
-def _quoted(folder: Path) -> str:
-    return "'" + str(folder).replace("'", "\\'") + "'"
+def quoted(path: Path | str) -> str:
+    """A path as the value of an override, whatever characters Hydra's grammar has other uses for."""
+    return "'" + str(path).replace("'", "\\'") + "'"
 
 
 def _flat(node, prefix: str = "") -> dict:

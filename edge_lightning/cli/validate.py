@@ -8,25 +8,28 @@ from pathlib import Path
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from edge_lightning.cli.process import hide_loading_bars, prepare
+from edge_lightning.cli.process import hush, prepare
 from edge_lightning.errors import UserError
 
 
 def validate(cfg: DictConfig, folder: Path) -> None:
     """Put every benchmark of cfg.evaluation to the policy at cfg.ckpt; rows and summary go to `folder`."""
     prepare(cfg.cpu_threads)
-    path = policy_folder(cfg.ckpt)
-    with open_dict(cfg):
-        cfg.model.path = path
-    from edge_lightning.cli.build import build_benchmarks, build_policy, check_prompts, length_limit
-    from edge_lightning.cli.schema import check
+    from edge_lightning.cli.build import build_benchmarks, build_policy
+    from edge_lightning.cli.checks import check_prompts, length_limit
+    from edge_lightning.cli.schema import check, check_call
     from edge_lightning.cli.table import print_summary
     from edge_lightning.evaluation.benchmark import evaluate, write_evaluation
     from edge_lightning.training.summary import git_commit, versions, write_json
 
-    hide_loading_bars()
+    hush()
     start = time.time()
-    check(OmegaConf.to_container(cfg, resolve=True), "")
+    check_call(policy_folder, {"ckpt": cfg.ckpt}, "")
+    check_call(check_prompts, {"prompt_limit": cfg.rollout.prompt_limit}, "rollout")
+    check(cfg)
+    path = policy_folder(cfg.ckpt)
+    with open_dict(cfg):
+        cfg.model.path = path
     benchmarks = build_benchmarks(cfg)
     if not benchmarks:
         raise UserError("evaluation.benchmarks is empty: at least one benchmark expected; set evaluation=smoke")
@@ -84,11 +87,13 @@ def policy_folder(ckpt: str) -> str:
     Raises:
         UserError: a folder that is neither.
     """
+    from edge_lightning.cli.checks import names_a_folder
+
     folder = Path(ckpt)
     exported = folder / "checkpoints" / "hf"
     if exported.is_dir():
         return str(exported)
-    if folder.is_dir() and not (folder / "config.json").exists():
+    if names_a_folder(ckpt) and not (folder / "config.json").exists():
         raise UserError(
             f"ckpt={ckpt}: the folder of a finished run (with checkpoints/hf) or a transformers folder (with config.json) "
             "expected"

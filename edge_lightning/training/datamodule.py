@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import lightning as L
 
 from edge_lightning.data.base import ProblemSet
-from edge_lightning.errors import UserError
+from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.experience import Rollout
 from edge_lightning.packing import pack, plan_micro_batches
 from edge_lightning.seeds import counter_seed
@@ -88,8 +88,7 @@ class ProblemDataModule(L.LightningDataModule):
             ("steps", steps),
             ("datamodule.micro_batch_tokens", micro_batch_tokens),
         ):
-            if value is not None and value < 1:
-                raise UserError(f"{key}={value}: at least 1 expected")
+            require_at_least_one(key, value)
         if len(self.train_problems) < problems_per_step:
             raise UserError(
                 f"rollout.problems_per_step={problems_per_step}: the data hold {len(self.train_problems)} training "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import lightning as L
 import torch
 
+from edge_lightning.errors import require_at_least_one
 from edge_lightning.evaluation.benchmark import Benchmark, evaluate, write_evaluation
 from edge_lightning.experience import Rollout
 from edge_lightning.stopwatch import Stopwatch
@@ -36,6 +38,7 @@ class EvaluationCallback(L.Callback):
         before: bool,
         after: bool,
     ):
+        require_at_least_one("evaluation.every_n_steps", every_n_steps)
         self.benchmarks = list(benchmarks)
         self.rollouts = rollouts
         self.folder = folder
@@ -46,7 +49,9 @@ class EvaluationCallback(L.Callback):
         self.clock = Stopwatch()
 
     def on_train_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
-        if self.before and trainer.global_step == 0:
+        if trainer.global_step > 0:
+            self._go_on(trainer)
+        elif self.before:
             self._evaluate(trainer, pl_module)
 
     def on_train_batch_end(
@@ -73,11 +78,21 @@ class EvaluationCallback(L.Callback):
                     weights_version=version,
                 )
                 write_evaluation(self.folder / "evaluation", found)
-                metrics = {f"evaluation/{benchmark.name}/{k}": v for k, v in found.metrics.items()}
                 self.results.setdefault(step, {}).update({f"{benchmark.name}/{k}": v for k, v in found.metrics.items()})
-                for logger in trainer.loggers:
-                    logger.log_metrics(metrics, step=step)
-                trainer.callback_metrics.update({k: torch.tensor(float(v)) for k, v in metrics.items()})
+            self._log(trainer, step)
+
+    def _log(self, trainer: L.Trainer, step: int) -> None:
+        metrics = {f"evaluation/{name}": value for name, value in self.results.get(step, {}).items()}
+        for logger in trainer.loggers:
+            logger.log_metrics(metrics, step=step)
+        trainer.callback_metrics.update({name: torch.tensor(float(value)) for name, value in metrics.items()})
+
+    def _go_on(self, trainer: L.Trainer) -> None:
+        """Cut what lies after the checkpoint, and log its own step again: tensorboard's purge has taken that too."""
+        for folder in (self.folder / "evaluation").glob("step_*"):
+            if int(folder.name.split("_")[1]) > trainer.global_step:
+                shutil.rmtree(folder)
+        self._log(trainer, trainer.global_step)
 
     def state_dict(self) -> dict:
         return {"results": self.results}

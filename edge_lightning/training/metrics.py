@@ -109,7 +109,8 @@ def provenance_metrics(responses: list[Response], update: Update) -> dict[str, f
             continue
         rights = [float(r.grade.right) for r in responses if r.provenance == provenance]
         metrics[f"accuracy/corrected/{provenance}"] = sum(rights) / len(rights)
-        metrics |= _known_mean(f"entropy/mean/{provenance}", update.entropies_N[of_it_N])
+        if update.scored:  # else only trained responses have entropies, and their mean is another figure
+            metrics |= _known_mean(f"entropy/mean/{provenance}", update.entropies_N[of_it_N])
         metrics |= _known_mean(f"logprob/mean/{provenance}", update.logprobs_N[of_it_N])
         metrics |= _known_mean(f"logprob/injected/{provenance}", update.logprobs_N[of_it_N & ~sampled_N])
         metrics |= _known_mean(f"ratio/mean/{provenance}", update.ratio_N[of_it_N])

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from edge_lightning.collective import alone
 from edge_lightning.credit.base import Constants, Credit, Scored
+from edge_lightning.errors import require_at_least_one
 from edge_lightning.experience import Rollout
 from edge_lightning.objective.base import Objective, StepTotals
 from edge_lightning.policy import Policy
@@ -69,6 +70,7 @@ class PolicyModule(L.LightningModule):
         gradient_clip_norm: float | None = 1.0,
         entropy_every_n_steps: int | None = 1,
     ):
+        require_at_least_one("module.entropy_every_n_steps", entropy_every_n_steps)
         super().__init__()
         self.automatic_optimization = False
         self.policy = policy
@@ -83,6 +85,17 @@ class PolicyModule(L.LightningModule):
     def configure_optimizers(self):
         optimizer = self.make_optimizer(self.policy.parameters())
         return {"optimizer": optimizer, "lr_scheduler": self.make_schedule(optimizer=optimizer)}
+
+    def on_load_checkpoint(self, checkpoint: dict) -> None:
+        """The configured learning rate holds, also where the run began with another."""
+        fresh = [group["lr"] for group in self.make_optimizer(self.policy.parameters()).param_groups]
+        for optimizer in checkpoint["optimizer_states"]:
+            for group, lr in zip(optimizer["param_groups"], fresh):
+                if group["initial_lr"] not in (lr, 0):
+                    group["lr"] *= lr / group["initial_lr"]
+                    group["initial_lr"] = lr
+        for schedule in checkpoint["lr_schedulers"]:
+            schedule["base_lrs"] = fresh
 
     def transfer_batch_to_device(self, batch: Rollout, device: torch.device, dataloader_idx: int) -> Rollout:
         return batch  # the callback fills this very object; micro-batches move one by one

@@ -7,6 +7,7 @@ from pathlib import Path
 import lightning as L
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from edge_lightning.errors import require_at_least_one
 from edge_lightning.experience import Rollout
 from edge_lightning.stopwatch import Stopwatch
 from edge_lightning.training.metrics import step_metrics
@@ -24,6 +25,7 @@ class RecordCallback(L.Callback):
     """
 
     def __init__(self, *, folder: Path, responses_every_n_steps: int | None = 25):
+        require_at_least_one("callbacks.record.responses_every_n_steps", responses_every_n_steps)
         self.folder = folder
         self.responses_every_n_steps = responses_every_n_steps
         self.rollouts = folder / "rollouts"

@@ -8,7 +8,6 @@ from pathlib import Path
 import lightning as L
 
 from edge_lightning.engine.base import Engine
-from edge_lightning.errors import UserError
 from edge_lightning.experience import Pipeline, Rollout
 from edge_lightning.stopwatch import Stopwatch
 from edge_lightning.training.metrics import engine_gap
@@ -49,8 +48,6 @@ class RolloutCallback(L.Callback):
 
     def setup(self, trainer: L.Trainer, pl_module: PolicyModule, stage: str) -> None:
         """Build the engine: after Lightning's process group, which an engine would otherwise start in its own way."""
-        if trainer.world_size != 1:
-            raise UserError(f"trainer.devices gives {trainer.world_size} processes: 1 expected; set trainer.devices=1")
         policy = pl_module.policy
         policy.save_config(self.folder)
         self.engine = self.make_engine(

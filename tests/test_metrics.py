@@ -19,7 +19,7 @@ def corrected(marks: str, provenance: Provenance, *, right: bool):
     """A response that was wrong at first: S for each token that the policy sampled, I for each that was put in."""
     mask = [mark == "S" for mark in marks]
     made = response(range(len(mask)), right=right, sampled_mask=mask, provenance=provenance)
-    return replace(made, sampled_grade=Grade(0.0, False))
+    return replace(made, sampled_text="wrong", sampled_tokens=4, sampled_grade=Grade(0.0, False))
 
 
 def rollout() -> Rollout:
@@ -106,7 +106,7 @@ def test_advantage_figures_are_the_populations_own():
 
 def test_tokens_are_counted_by_origin():
     found = figures()
-    assert found["tokens/sampled"] == 3 + 2 + 1 + 0 + 12  # what stands in front of an injection, or the whole
+    assert found["tokens/sampled"] == 3 + 4 + 4 + 4 + 12  # first answers, also where they were replaced
     assert found["tokens/regenerated"] == 2  # behind the cue of the reflection
     assert found["tokens/injected"] == 0 + 1 + 3 + 2
     assert found["length/mean"] == 26 / 8

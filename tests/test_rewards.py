@@ -31,6 +31,7 @@ EMPTY = Response(
     provenance=Provenance.SAMPLED,
     text="",
     sampled_text="",
+    sampled_tokens=0,
 )
 
 

@@ -104,6 +104,8 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         for name, node in cfg.callbacks.items()
         if name.endswith("_checkpoint") and node
     ]
+    if purge_step == datamodule.steps:
+        purge_step = None  # nothing comes after the last step, whose evaluation is to stay
     loggers = [
         instantiate(node)(save_dir=folder, name="", version=name, purge_step=purge_step) for name, node in cfg.logger.items()
     ]

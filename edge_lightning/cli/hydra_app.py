@@ -108,7 +108,7 @@ def one_line(error: BaseException, command: str) -> str:
         return f"no value for {error.full_key}; set {error.full_key}=..."
     key = getattr(getattr(error, "__cause__", None), "full_key", None)
     if isinstance(error, ConfigCompositionException) and key and "not in struct" in str(error.__cause__):
-        near = difflib.get_close_matches(key, _keys(command), n=1, cutoff=0.5)
+        near = difflib.get_close_matches(key, set(_keys(command)) - {key}, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}? " if near else ""
         return f"no key {key}; {hint}edge-lightning {command} --cfg job prints all of them"
     return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())

@@ -13,6 +13,7 @@ def print_summary(summary: dict, folder: Path) -> None:
     """Accuracy with interval before and after, groups without a right answer, where time went, where files are."""
     console = Console(highlight=False)
     console.print(summary_table(summary))
+    console.print("pass@1 on held-out problems x samples, with its 95 % interval over problems", soft_wrap=True)
     seconds = {k: v for k, v in summary["seconds"].items() if k != "whole_run" and v >= 0.05}
     spent = ", ".join(f"{stage} {value:.1f}" for stage, value in sorted(seconds.items(), key=lambda kv: -kv[1]))
     console.print(f"seconds   {summary['seconds']['whole_run']:.0f} in all: {spent}", soft_wrap=True)
@@ -35,15 +36,15 @@ def summary_table(summary: dict) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     known = {key: value for column in columns for key, value in column.items()}
     for name in sorted({key.split("/")[0] for key in known}):
-        size = f"{known[f'{name}/problems']:.0f} held-out problems x {known[f'{name}/samples']:.0f}"
-        table.add_row(f"accuracy, {name} ({size})", *(_with_interval(column, name) for column in columns))
+        size = f"{known[f'{name}/problems']:.0f} x {known[f'{name}/samples']:.0f}"
+        table.add_row(f"pass@1, {name} ({size})", *(_with_interval(column, name) for column in columns))
         for key in sorted(k for k in known if k.startswith(f"{name}/pass@") and not k.endswith("@1")):
-            table.add_row(f"{key.split('/')[1]}, {name}", *(_number(column.get(key)) for column in columns))
+            table.add_row(f"{key.split('/')[1]}", *(_number(column.get(key)) for column in columns))
     groups = summary.get("groups", {})
     if groups:
         n = groups["all_wrong_sampled"]["steps_in_first_and_last"]
         table.add_section()
-        table.add_row("groups with no right answer", f"first {n} steps", f"last {n} steps")
+        table.add_row("groups without a right answer", f"first {n} steps", f"last {n} steps")
         for label, key in (("as sampled", "all_wrong_sampled"), ("after correction", "all_wrong_corrected")):
             table.add_row(f"  {label}", _percent(groups[key]["first"]), _percent(groups[key]["last"]))
     return table

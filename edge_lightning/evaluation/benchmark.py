@@ -171,6 +171,7 @@ def _response(policy: Policy, request: Request, generation, index: int) -> Respo
         provenance=Provenance.SAMPLED,
         text=text,
         sampled_text=text,
+        sampled_tokens=len(generation.token_ids),
     )
 
 

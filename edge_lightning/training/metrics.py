@@ -54,18 +54,17 @@ def reward_metrics(rollout: Rollout) -> dict[str, float]:
 def token_counts(responses: list[Response]) -> dict[str, float]:
     """Lengths, truncation, and tokens by origin.
 
-    `tokens/sampled` counts first answers that still stand in a response, `tokens/regenerated` what reflections added,
-    `tokens/injected` what correction put in.
+    `tokens/sampled` counts first answers, also those that correction replaced, `tokens/regenerated` what reflections
+    added, `tokens/injected` what was put in and not sampled.
     """
     lengths = [len(r.completion_ids) for r in responses]
-    first = [_tokens_before_injection(r) for r in responses]
     counts = {
         "length/mean": sum(lengths) / len(lengths),
         "length/max": float(max(lengths)),
         "truncation/fraction": sum(r.finish_reason == "length" for r in responses) / len(responses),
-        "correction/fraction": sum(r.provenance != Provenance.SAMPLED for r in responses) / len(responses),
-        "tokens/sampled": float(sum(first)),
-        "tokens/regenerated": float(sum(sum(r.sampled_mask) for r in responses) - sum(first)),
+        "correction/fraction": sum(r.text != r.sampled_text for r in responses) / len(responses),
+        "tokens/sampled": float(sum(r.sampled_tokens for r in responses)),
+        "tokens/regenerated": float(sum(sum(r.sampled_mask) - _tokens_before_injection(r) for r in responses)),
         "tokens/injected": float(sum(len(r.sampled_mask) - sum(r.sampled_mask) for r in responses)),
     }
     for provenance in Provenance:

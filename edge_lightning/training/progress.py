@@ -59,6 +59,8 @@ class ProgressCallback(L.Callback):
 
 
 def describe(metrics: dict[str, float]) -> str:
-    """One line of figures; a dash for what the step has no value for."""
-    shown = (("reward", "reward/mean"), ("own accuracy", "accuracy/sampled"), ("entropy", "entropy/mean"))
+    """One line of figures; a dash for what the step has no value for. The loss where the policy sampled nothing."""
+    shown = [("reward", "reward/mean"), ("own accuracy", "accuracy/sampled"), ("entropy", "entropy/mean")]
+    if metrics["tokens/sampled"] + metrics["tokens/regenerated"] == 0:
+        shown = [("loss", "loss/value")]
     return "  ".join(f"{label} {metrics[name]:.3f}" if name in metrics else f"{label} -" for label, name in shown)

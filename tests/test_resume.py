@@ -1,0 +1,162 @@
+"""Runs that are stopped and gone on with, in this process, with the engine that starts at once."""
+
+import os
+import shutil
+import signal
+
+import pytest
+
+from edge_lightning.experience import Pipeline
+from tests.run_record import EVALUATION, SMALL, TINY, assert_same_run, checkpoint, here, metrics, rollouts, summary, weights
+
+pytestmark = pytest.mark.slow
+
+LINE = (*TINY, "steps=4", "schedule=linear", "evaluation.every_n_steps=2", "callbacks.last_checkpoint.every_n_steps=1")
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unbroken") / "run"
+    assert here("fit", folder, *LINE) == 0
+    return folder
+
+
+@pytest.fixture
+def copy(unbroken, tmp_path):
+    """The finished run in a folder that a test may change."""
+    return shutil.copytree(unbroken, tmp_path / "copy")
+
+
+@pytest.fixture
+def stop_at(monkeypatch):
+    """stop_at(step, act): do something in the middle of a step, before anything is sampled."""
+    fill = Pipeline.fill
+
+    def arrange(step, act):
+        def interrupted(self, rollout, **settings):
+            if rollout.step == step:
+                act()
+            fill(self, rollout, **settings)
+
+        monkeypatch.setattr(Pipeline, "fill", interrupted)
+
+    return arrange
+
+
+@pytest.fixture(autouse=True)
+def handler_of_interrupts():
+    """Lightning ignores Ctrl-C once it has seen one."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def press_control_c():
+    raise KeyboardInterrupt
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(unbroken, tmp_path):
+    assert here("fit", tmp_path / "same", *LINE) == 0
+    assert_same_run(unbroken, tmp_path / "same")
+    assert here("fit", tmp_path / "other", *LINE, "seed=1") == 0
+    assert weights(tmp_path / "other") != weights(unbroken)
+    for column in ("problem_id", "seed", "completion_ids"):
+        assert rollouts(tmp_path / "other")[column] != rollouts(unbroken)[column]
+
+
+def test_a_run_that_is_interrupted_twice_ends_as_the_unbroken_one(unbroken, tmp_path, stop_at, capfd):
+    folder = tmp_path / "run"
+    stop_at(1, press_control_c)
+    assert here("fit", folder, *LINE) == 1
+    assert f"interrupted after 1 of 4 steps, 1 of them in {folder}/checkpoints/last.ckpt" in capfd.readouterr().err
+    assert (summary(folder)["status"], summary(folder)["steps"]) == ("interrupted", 1)
+    stop_at(3, press_control_c)
+    assert here("fit", folder, f"resume={folder}") == 1
+    err = capfd.readouterr().err
+    assert f"interrupted after 3 of 4 steps, 3 of them in {folder}/checkpoints/last.ckpt; go on with" in err
+    assert err.count("\n") == 1
+    stop_at(-1, press_control_c)
+    assert here("fit", folder, f"resume={folder}") == 0
+    assert_same_run(unbroken, folder)
+
+
+def test_a_terminated_run_says_so_and_goes_on(unbroken, tmp_path, stop_at, capfd):
+    folder = tmp_path / "run"
+    stop_at(1, lambda: os.kill(os.getpid(), signal.SIGTERM))  # Lightning ends the step first
+    assert here("fit", folder, *LINE) == 1
+    assert "interrupted after 2 of 4 steps" in capfd.readouterr().err
+    assert summary(folder)["status"] == "interrupted"
+    assert here("fit", folder, f"resume={folder}") == 0
+    assert_same_run(unbroken, folder)
+
+
+def test_a_run_that_fails_is_recorded_as_failed(tmp_path, stop_at):
+    def fail():
+        raise RuntimeError("the disk is full")
+
+    stop_at(1, fail)
+    with pytest.raises(RuntimeError, match="the disk is full"):
+        here("fit", tmp_path, *LINE)
+    assert (summary(tmp_path)["status"], summary(tmp_path)["steps"]) == ("failed", 1)
+    assert not (tmp_path / "checkpoints" / "hf").exists()
+
+
+def test_a_run_killed_behind_its_last_step_is_completed_without_another(unbroken, copy):
+    (copy / "summary.json").unlink()
+    shutil.rmtree(copy / "checkpoints" / "hf")
+    assert here("fit", copy, f"resume={copy}") == 0
+    assert_same_run(unbroken, copy)
+
+
+def test_a_finished_run_has_nothing_to_go_on_with(unbroken, copy, capfd):
+    assert here("fit", copy, f"resume={copy}") == 1
+    err = capfd.readouterr().err
+    assert (
+        err
+        == f"edge-lightning fit: resume={copy}: an unfinished run expected, that one has done its 4 steps; start a new run\n"
+    )
+    assert_same_run(unbroken, copy)
+
+
+def test_a_changed_key_is_refused_and_leaves_no_trace(unbroken, tmp_path, stop_at, capfd):
+    folder = tmp_path / "run"
+    stop_at(2, press_control_c)
+    here("fit", folder, *LINE)
+    stop_at(-1, press_control_c)
+    capfd.readouterr()
+    assert here("fit", folder, f"resume={folder}", "rollout.temperature=0.5") == 1
+    err = capfd.readouterr().err
+    assert "rollout.temperature was 1.0 in that run, 0.5 came; leave it as it was, or start a new run" in err
+    assert err.count("\n") == 1
+    assert here("fit", folder, f"resume={folder}") == 0
+    assert_same_run(unbroken, folder)
+
+
+def test_the_learning_rate_may_change_and_does(unbroken, tmp_path, stop_at):
+    folder = tmp_path / "run"
+    stop_at(2, press_control_c)
+    here("fit", folder, *LINE)
+    stop_at(-1, press_control_c)
+    assert here("fit", folder, f"resume={folder}", "optimizer.lr=4e-3") == 0
+    rates = [float(row["learning_rate"]) for row in metrics(folder)]
+    assert rates == pytest.approx([1e-3, 0.75e-3, 2e-3, 1e-3])
+    assert weights(folder) != weights(unbroken)
+
+
+def test_the_last_checkpoint_is_that_of_the_last_step(tmp_path):
+    assert here("fit", tmp_path, *SMALL, "steps=3", "evaluation=none", "callbacks.last_checkpoint.every_n_steps=2") == 0
+    assert checkpoint(tmp_path)["global_step"] == 3
+    assert [path.name for path in (tmp_path / "checkpoints").glob("last*")] == ["last.ckpt"]
+
+
+def test_a_second_run_in_the_same_folder_is_refused(unbroken, copy, capfd):
+    assert here("fit", copy, *LINE, "seed=1") == 1
+    assert f"hydra.run.dir={copy}: the record of a run is there already" in capfd.readouterr().err
+    assert_same_run(unbroken, copy)
+
+
+@pytest.mark.parametrize("place", ["", "checkpoints/hf"])
+def test_validation_of_a_run_and_of_its_export_give_the_figures_of_its_last_evaluation(unbroken, place, tmp_path):
+    assert here("validate", tmp_path, f"ckpt={unbroken / place}", *EVALUATION) == 0
+    assert summary(tmp_path)["metrics"] == summary(unbroken)["after"]
+    assert summary(tmp_path)["status"] == "finished"

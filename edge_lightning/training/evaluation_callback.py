@@ -85,6 +85,7 @@ class EvaluationCallback(L.Callback):
         metrics = {f"evaluation/{name}": value for name, value in self.results.get(step, {}).items()}
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step=step)
+        metrics["evaluation/step"] = step
         trainer.callback_metrics.update({name: torch.tensor(float(value)) for name, value in metrics.items()})
 
     def _go_on(self, trainer: L.Trainer) -> None:

@@ -1,0 +1,57 @@
+from types import SimpleNamespace
+
+import torch
+
+from edge_lightning.training.best_checkpoint import BestCheckpoint
+
+
+class Trainer:
+    is_global_zero = True
+
+    def __init__(self):
+        self.global_step = 0
+        self.callback_metrics = {}
+        self.saved = []
+
+    def save_checkpoint(self, path):
+        self.saved.append(self.global_step)
+        path.write_text(str(self.global_step))
+
+    def step(self, callback, accuracy=None):
+        self.global_step += 1
+        if accuracy is not None:
+            self.callback_metrics = {
+                "evaluation/smoke/accuracy": torch.tensor(accuracy),
+                "evaluation/step": torch.tensor(float(self.global_step)),
+            }
+        callback.on_train_batch_end(self, None, None, SimpleNamespace(step=self.global_step - 1), 0)
+
+
+def test_only_an_evaluation_that_beats_all_before_it_is_kept(tmp_path):
+    trainer, callback = Trainer(), BestCheckpoint(dirpath=tmp_path, monitor="evaluation/smoke/accuracy")
+    for accuracy in (None, 0.2, None, 0.1, 0.2, 0.3, None):
+        trainer.step(callback, accuracy)
+    assert trainer.saved == [2, 6]
+    assert (tmp_path / "best.ckpt").read_text() == "6"
+
+
+def test_the_evaluation_before_training_is_of_other_weights(tmp_path):
+    trainer, callback = Trainer(), BestCheckpoint(dirpath=tmp_path, monitor="evaluation/smoke/accuracy")
+    trainer.callback_metrics = {"evaluation/smoke/accuracy": torch.tensor(0.9), "evaluation/step": torch.tensor(0.0)}
+    trainer.step(callback)
+    assert trainer.saved == []
+
+
+def test_a_resumed_run_remembers_what_there_is_to_beat(tmp_path):
+    trainer, callback = Trainer(), BestCheckpoint(dirpath=tmp_path, monitor="evaluation/smoke/accuracy")
+    trainer.step(callback, 0.5)
+    resumed = BestCheckpoint(dirpath=tmp_path, monitor="evaluation/smoke/accuracy")
+    resumed.load_state_dict(callback.state_dict())
+    trainer.step(resumed, 0.4)
+    assert trainer.saved == [1]
+
+
+def test_without_the_metric_nothing_is_written(tmp_path):
+    trainer = Trainer()
+    trainer.step(BestCheckpoint(dirpath=tmp_path, monitor="evaluation/other/accuracy"), 0.5)
+    assert trainer.saved == []

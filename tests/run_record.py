@@ -18,12 +18,9 @@ from edge_lightning.cli.hydra_app import run
 from edge_lightning.cli.resume import quoted
 from edge_lightning.cli.validate import validate
 
-EVALUATION = (
-    "evaluation.benchmarks.smoke.problems=4",
-    "evaluation.benchmarks.smoke.samples=4",
-    "evaluation.benchmarks.smoke.k=[1,4]",
-)
-TINY = ("rollout.problems_per_step=2", "rollout.group_size=4", "optimizer.lr=1e-3", *EVALUATION)
+EVALUATION = tuple(f"evaluation.benchmarks.smoke.{setting}" for setting in ("problems=4", "samples=4", "k=[1,4]"))
+SMALL = ("rollout.problems_per_step=2", "rollout.group_size=4")
+TINY = (*SMALL, "optimizer.lr=1e-3", *EVALUATION)
 TASKS = {"fit": fit, "validate": validate}
 
 

@@ -27,7 +27,10 @@ class Stand(PolicyModule):
         stages = {"credit": EntropyDrivenAdvantage(), "objective": PPOClip(), "gradient_clip_norm": None} | stages
         super().__init__(policy=policy, optimizer=None, schedule=None, **stages)
         data = SimpleNamespace(micro_batch_tokens=micro_batch_tokens)
-        packer = lambda group, chosen: ProblemDataModule.micro_batches(data, group, list(chosen))
+
+        def packer(group, chosen):
+            return ProblemDataModule.micro_batches(data, group, list(chosen))
+
         self._trainer = SimpleNamespace(datamodule=SimpleNamespace(micro_batches=packer))
         self.sgd = torch.optim.SGD(policy.parameters(), lr=0.0)
         self.forwards = 0
@@ -45,7 +48,7 @@ class Stand(PolicyModule):
         loss.backward()
 
 
-@pytest.fixture()
+@pytest.fixture
 def policy(asset):
     return Policy.load(asset)
 

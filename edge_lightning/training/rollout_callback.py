@@ -8,13 +8,14 @@ from pathlib import Path
 import lightning as L
 
 from edge_lightning.engine.base import Engine
+from edge_lightning.errors import UserError
 from edge_lightning.experience import Pipeline, Rollout
 from edge_lightning.stopwatch import Stopwatch
 from edge_lightning.training.metrics import engine_gap
 from edge_lightning.training.module import PolicyModule
 
 
-class EngineDriftError(RuntimeError):
+class EngineDriftError(UserError):
     """The engine's log-probabilities no longer agree with the policy's."""
 
 

@@ -1,0 +1,70 @@
+"""The callback's own: when it pushes, and when it stops a run whose engine and policy disagree."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from edge_lightning.training.rollout_callback import EngineDriftError, RolloutCallback
+from tests.test_metrics import rollout, update
+
+
+class Engine:
+    def __init__(self):
+        self.weights_version = None
+        self.pushed = []
+
+    def push_weights(self, policy, version):
+        self.weights_version = version
+        self.pushed.append(version)
+
+
+class Pipeline:
+    def __init__(self):
+        self.asked = []
+
+    def fill(self, rollout, *, weights_version):
+        self.asked.append(weights_version)
+
+
+def callback(max_engine_gap=0.05):
+    made = RolloutCallback(
+        make_engine=None, make_pipeline=None, max_model_len=10, folder=None, max_engine_gap=max_engine_gap
+    )
+    made.engine, made.pipeline = Engine(), Pipeline()
+    return made
+
+
+def trainer(global_step):
+    return SimpleNamespace(global_step=global_step)
+
+
+MODULE = SimpleNamespace(policy=None)
+
+
+def test_every_rollout_after_an_update_comes_from_freshly_pushed_weights():
+    made = callback()
+    for step in (0, 1, 1, 2):  # no update between the second and the third: an evaluation has pushed already
+        made.on_train_batch_start(trainer(step), MODULE, rollout(), 0)
+    assert made.engine.pushed == [0, 1, 2]
+    assert made.pipeline.asked == [0, 1, 1, 2]
+
+
+def test_seconds_of_the_push_are_kept():
+    batch = rollout()
+    callback().on_train_batch_start(trainer(0), MODULE, batch, 0)
+    assert batch.seconds["push"] > 0
+
+
+def ended(made, logprob):
+    """The engine said -0.5 for each sampled token; the policy says `logprob`."""
+    step = rollout()
+    changed = update(step)
+    changed.logprobs_N[:] = logprob
+    made.on_train_batch_end(trainer(1), SimpleNamespace(update=changed), None, step, 0)
+
+
+def test_a_run_stops_when_the_engine_serves_other_weights():
+    ended(callback(), -0.52)
+    ended(callback(max_engine_gap=None), -1.0)
+    with pytest.raises(EngineDriftError, match=r"step 3: .* differ by 0.06 nats on average, at most 0.05"):
+        ended(callback(), -0.56)

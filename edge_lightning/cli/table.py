@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -22,7 +25,13 @@ def print_summary(summary: dict, folder: Path) -> None:
         console.print(f"tokens    {tokens}", soft_wrap=True)
     console.print(f"files     {escape(str(folder))}", soft_wrap=True)
     if summary["command"] == "fit":
-        console.print(f"curves    tensorboard --logdir {escape(str(folder))}", soft_wrap=True)
+        console.print(f"curves    {tensorboard_command()} --logdir {escape(str(folder))}", soft_wrap=True)
+
+
+def tensorboard_command() -> str:
+    """tensorboard as it can be typed here: by name where it is on the path, else beside this Python."""
+    beside = Path(sys.executable).with_name("tensorboard")
+    return "tensorboard" if shutil.which("tensorboard") or not beside.exists() else os.path.relpath(beside)
 
 
 def summary_table(summary: dict) -> Table:

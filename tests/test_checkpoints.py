@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import torch
 
-from edge_lightning.training.best_checkpoint import BestCheckpoint
+from edge_lightning.training.checkpoints import BestCheckpoint
 
 
 class Trainer:

@@ -1,0 +1,75 @@
+"""checkpoints/last.ckpt, what a killed run goes on from, and best.ckpt, the policy with the best evaluation so far.
+
+Lightning's ModelCheckpoint writes through a temporary file that may lie on another disk, names a second run's file
+last-v1.ckpt, and writes none at the end if it has written one before.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import lightning as L
+from lightning.pytorch.callbacks import Checkpoint
+
+from edge_lightning.errors import require_at_least_one
+
+
+class LastCheckpoint(Checkpoint):
+    """Writes last.ckpt each n steps and at the end, whole or not at all, after all other callbacks.
+
+    Args:
+        dirpath: folder of the file.
+        every_n_steps: the most steps that a killed run does again.
+    """
+
+    def __init__(self, *, dirpath: Path, every_n_steps: int = 25):
+        require_at_least_one("callbacks.last_checkpoint.every_n_steps", every_n_steps)
+        self.path = Path(dirpath) / "last.ckpt"
+        self.every_n_steps = every_n_steps
+
+    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs, batch, batch_idx: int) -> None:
+        if (batch.step + 1) % self.every_n_steps == 0:
+            save(trainer, self.path)
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        save(trainer, self.path)
+
+
+class BestCheckpoint(Checkpoint):
+    """Writes best.ckpt after an evaluation during training that beats all before it, whole or not at all.
+
+    Evaluations are those of evaluation.every_n_steps and the one after the last step. Without any there is no file.
+
+    Args:
+        dirpath: folder of the file.
+        monitor: a metric of trainer.callback_metrics, larger is better; a run that has no such metric writes nothing.
+    """
+
+    def __init__(self, *, dirpath: Path, monitor: str):
+        self.path = Path(dirpath) / "best.ckpt"
+        self.monitor = monitor
+        self.best: float | None = None
+
+    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs, batch, batch_idx: int) -> None:
+        evaluated = trainer.callback_metrics.get("evaluation/step")
+        if evaluated is None or int(evaluated) != trainer.global_step or self.monitor not in trainer.callback_metrics:
+            return
+        value = float(trainer.callback_metrics[self.monitor])
+        if self.best is None or value > self.best:
+            self.best = value
+            save(trainer, self.path)
+
+    def state_dict(self) -> dict:
+        return {"best": self.best}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.best = state["best"]
+
+
+def save(trainer: L.Trainer, path: Path) -> None:
+    """Write a checkpoint, whole or not at all. Every rank calls it."""
+    part = path.with_suffix(".part")
+    trainer.save_checkpoint(part)
+    if trainer.is_global_zero:
+        os.replace(part, path)

@@ -9,7 +9,7 @@ import torch
 
 from edge_lightning.engine.base import StaleWeightsError
 from edge_lightning.engine.hf import HfEngine
-from edge_lightning.engine.vllm import VllmEngine
+from edge_lightning.engine.vllm import CPU_BATCH_TOKENS, VllmEngine
 from edge_lightning.errors import UserError
 from edge_lightning.types import Problem, Request, Sampling
 from tests.engine_fixtures import (
@@ -103,6 +103,15 @@ def test_a_seed_gives_one_response_whatever_its_neighbours(engine, policy):
     assert together == again == backwards == alone
     others = engine.generate(requests_of(policy, each=4, run_seed=1), Sampling(), weights_version=0)
     assert all(one != other.token_ids for one, other in zip(together, others))
+
+
+@slow
+def test_more_prompt_tokens_than_one_batch_takes_change_no_response(engine, policy):
+    prompts = [policy.encode(f"{i:02}" + "abcdefghij" * 8) for i in range(80)]  # no two begin alike: nothing is cached
+    requests = [Request(Problem(str(i), "", ("1",)), prompt, 8, seed=i) for i, prompt in enumerate(prompts)]
+    assert sum(len(r.prompt_ids) for r in requests[:64]) > CPU_BATCH_TOKENS
+    together = [g.token_ids for g in engine.generate(requests, Sampling(), weights_version=0)]
+    assert together[::20] == [engine.generate([r], Sampling(), weights_version=0)[0].token_ids for r in requests[::20]]
 
 
 @slow

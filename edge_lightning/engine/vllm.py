@@ -27,6 +27,7 @@ from edge_lightning.policy import Policy
 from edge_lightning.types import Generation, Provenance, Request, Sampling
 
 GIB = 2**30
+CPU_BATCH_TOKENS = 4096  # vLLM's own default on CPU
 
 
 class VllmEngine:
@@ -89,6 +90,13 @@ class VllmEngine:
             if on_cpu
             else {"gpu_memory_utilization": gpu_memory_utilization}
         )
+        # A prompt that is read in parts has its seeded generator wound back, which a CPU generator can't do: vLLM 0.32 ends
+        # with "CPU Generator does not use offset" as soon as the waiting prompts exceed the tokens of one batch.
+        whole_prompts = (
+            {"enable_chunked_prefill": False, "max_num_batched_tokens": max(max_model_len, CPU_BATCH_TOKENS)}
+            if on_cpu
+            else {}
+        )
         # The warnings are of vLLM's own use of deprecated names.
         with engine_side(), warnings.catch_warnings(action="ignore", category=FutureWarning):
             os.environ.update(RANK=str(rank), LOCAL_RANK=str(local_rank), WORLD_SIZE=str(world_size))
@@ -114,6 +122,7 @@ class VllmEngine:
                     logprobs_mode="processed_logprobs",
                     disable_log_stats=True,
                     **memory,
+                    **whole_prompts,
                 )
             except ValueError as error:
                 reason = " ".join(str(error).split(" [type=")[0].split())  # without pydantic's dump of the input

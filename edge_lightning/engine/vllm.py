@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 from edge_lightning.engine import weight_push
 from edge_lightning.engine.base import require_version
+from edge_lightning.engine.kv_cache import kv_cache_bytes
 from edge_lightning.engine.limits import allowed_tokens
 from edge_lightning.engine.process_state import engine_side
 from edge_lightning.errors import UserError
@@ -46,7 +47,7 @@ class VllmEngine:
         world_size: int = 1,
         dtype: str = "float32",
         max_num_seqs: int = 64,
-        kv_cache_gib: float = 0.0625,
+        kv_cache_gib: float | None = None,
         gpu_memory_utilization: float = 0.3,
         enforce_eager: bool = True,
         block_size: int | None = None,
@@ -57,13 +58,13 @@ class VllmEngine:
         """Start vLLM: some 6 s of import, then 3 s.
 
         Args:
-            policy: lends its end-of-sequence ids; the weights come with the first push.
+            policy: lends its end-of-sequence ids and its shape; the weights come with the first push.
             folder: what policy.save_config wrote.
             max_model_len: the most tokens that prompt and response may have together.
             rank, local_rank, world_size: of this process among the trainer's.
             dtype: of weights and activations; only float32 equals a float32 policy to 1e-5.
             max_num_seqs: the most responses generated at once.
-            kv_cache_gib: memory of the key-value cache; CPU only.
+            kv_cache_gib: memory of the key-value cache; None: what max_num_seqs full responses take. CPU only.
             gpu_memory_utilization: share of the device for weights and cache; CUDA only, not yet run on hardware.
             enforce_eager: compile nothing.
             block_size: tokens of a cache block; None leaves it to vLLM (128 on CPU).
@@ -85,11 +86,12 @@ class VllmEngine:
         # vLLM compiles its sampling kernels even when eager: 4 to 18 s in the first call on CPU, for no speed after it.
         # TORCH_COMPILE_DISABLE would stop the trainer's compilations too.
         self._without_compiler = on_cpu and enforce_eager
-        memory = (
-            {"kv_cache_memory_bytes": int(kv_cache_gib * GIB)}
-            if on_cpu
-            else {"gpu_memory_utilization": gpu_memory_utilization}
+        cache = (
+            kv_cache_bytes(policy.model.config, sequences=max_num_seqs, max_model_len=max_model_len, dtype=dtype)
+            if kv_cache_gib is None
+            else int(kv_cache_gib * GIB)
         )
+        memory = {"kv_cache_memory_bytes": cache} if on_cpu else {"gpu_memory_utilization": gpu_memory_utilization}
         # A prompt that is read in parts has its seeded generator wound back, which a CPU generator can't do: vLLM 0.32 ends
         # with "CPU Generator does not use offset" as soon as the waiting prompts exceed the tokens of one batch.
         whole_prompts = (

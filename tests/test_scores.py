@@ -117,7 +117,7 @@ def asked_seed(problem, index):
 def test_every_problem_is_asked_once_for_each_sample(tiny_policy, reward, at_a_time):
     progress = []
     found, engine = evaluated(
-        tiny_policy, reward, one_in_four, problems_at_a_time=at_a_time, on_progress=lambda done: progress.append(done)
+        tiny_policy, reward, one_in_four, responses_at_a_time=at_a_time, on_progress=lambda done: progress.append(done)
     )
     expected = [(problem.id, index) for problem in PROBLEMS for index in range(4)]
     assert [(row["problem_id"], row["response_index"]) for row in found.rows] == expected

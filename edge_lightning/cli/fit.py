@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -28,6 +29,10 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     run = build(cfg, folder, purge_step=_steps_done(checkpoint))
     if checkpoint is None:
         OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
+    print(
+        f"{cfg.name}: {run.datamodule.steps} steps; starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}",
+        file=sys.stderr,
+    )
     summary = {
         "command": "fit",
         "name": cfg.name,

@@ -20,6 +20,7 @@ def prepare(cpu_threads: int | None) -> None:
             raise UserError(f"cpu_threads={cpu_threads}: an integer of at least 1 expected, null for all cores")
         os.environ.setdefault("OMP_NUM_THREADS", str(cpu_threads))
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # vLLM's note on NUMA at each start
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     for about in (

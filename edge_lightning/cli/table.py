@@ -23,9 +23,10 @@ def print_summary(summary: dict, folder: Path) -> None:
     if "tokens" in summary:
         tokens = ", ".join(f"{kind} {count:,}" for kind, count in summary["tokens"].items())
         console.print(f"tokens    {tokens}", soft_wrap=True)
-    console.print(f"files     {escape(str(folder))}", soft_wrap=True)
+    place = escape(min(str(folder), os.path.relpath(folder), key=len))
+    console.print(f"files     {place}", soft_wrap=True)
     if summary["command"] == "fit":
-        console.print(f"curves    {tensorboard_command()} --logdir {escape(str(folder))}", soft_wrap=True)
+        console.print(f"curves    {tensorboard_command()} --logdir {place}", soft_wrap=True)
 
 
 def tensorboard_command() -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TaskID
 
 from edge_lightning.cli.process import hush, prepare
 from edge_lightning.errors import UserError
@@ -43,11 +46,14 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     policy.save_config(folder / "policy")
     limit = length_limit(policy, cfg.rollout.prompt_limit, [b.response_limit for b in benchmarks])
     engine = instantiate(cfg.engine)(policy=policy, folder=folder / "policy", max_model_len=limit)
+    bars = Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True))
     try:
         engine.push_weights(policy, 0)
         results, seconds = {}, {}
+        bars.start()
         for benchmark in benchmarks:
             began = time.time()
+            bar = bars.add_task(benchmark.name, total=len(chosen[benchmark.name]))
             found = evaluate(
                 benchmark,
                 chosen[benchmark.name],
@@ -57,11 +63,13 @@ def validate(cfg: DictConfig, folder: Path) -> None:
                 reward=reward,
                 step=0,
                 weights_version=0,
+                on_progress=partial(_advance, bars, bar),
             )
             write_evaluation(folder / "evaluation", found)
             results |= {f"{benchmark.name}/{key}": value for key, value in found.metrics.items()}
             seconds[benchmark.name] = time.time() - began
     finally:
+        bars.stop()
         engine.close()
         reward.close()
     summary = {
@@ -79,6 +87,10 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     }
     write_json(folder / "summary.json", summary)
     print_summary(summary, folder)
+
+
+def _advance(bars: Progress, bar: TaskID, problems_done: int) -> None:
+    bars.update(bar, completed=problems_done)
 
 
 def policy_folder(ckpt: str) -> str:

@@ -81,17 +81,19 @@ def evaluate(
     reward: Reward,
     step: int,
     weights_version: int,
-    problems_at_a_time: int = 64,
+    responses_at_a_time: int = 256,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Evaluation:
     """Sample and grade every problem exactly once per sample index.
 
     Args:
+        responses_at_a_time: asked of the engine together; changes no response.
         on_progress: called with the number of problems done.
     """
     rows = []
-    for start in range(0, len(problems), problems_at_a_time):
-        part = problems[start : start + problems_at_a_time]
+    stride = max(1, responses_at_a_time // benchmark.samples)
+    for start in range(0, len(problems), stride):
+        part = problems[start : start + stride]
         requests = [
             Request(problem, ids, benchmark.response_limit, counter_seed(benchmark.seed, benchmark.name, problem.id, i))
             for problem in part

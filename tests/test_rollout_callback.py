@@ -18,6 +18,22 @@ class Engine:
         self.pushed.append(version)
 
 
+def test_another_engine_may_evaluate_and_is_pushed_for_itself(tmp_path):
+    engines = [Engine(), Engine()]
+    made = RolloutCallback(
+        make_engine=lambda **place: engines[0],
+        make_evaluation_engine=lambda **place: engines[1],
+        make_pipeline=lambda **parts: None,
+        max_model_len=10,
+        folder=tmp_path,
+        max_engine_gap=None,
+    )
+    here = SimpleNamespace(global_step=3, global_rank=0, local_rank=0, world_size=1)
+    made.setup(here, SimpleNamespace(policy=SimpleNamespace(save_config=lambda folder: None)), "fit")
+    assert made.push(made.evaluation_engine, here, MODULE) == 3
+    assert (engines[0].pushed, engines[1].pushed) == ([], [3])
+
+
 class Pipeline:
     def __init__(self):
         self.asked = []

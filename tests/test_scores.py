@@ -89,8 +89,9 @@ def reward():
     grader.close()
 
 
-def evaluated(policy, reward, say, *, benchmark=BENCHMARK, **settings):
+def evaluated(policy, reward, say, *, benchmark=BENCHMARK, provenance=Provenance.SAMPLED, **settings):
     engine = Sayer(policy, say)
+    engine.provenance = provenance
     found = evaluate(
         benchmark,
         PROBLEMS,
@@ -111,6 +112,11 @@ def one_in_four(request):
 
 def asked_seed(problem, index):
     return module.counter_seed(0, "smoke", problem.id, index)
+
+
+def test_copied_solutions_are_no_evaluation(tiny_policy, reward):
+    with pytest.raises(UserError, match="an engine that samples from the policy expected"):
+        evaluated(tiny_policy, reward, one_in_four, provenance=Provenance.REFERENCE)
 
 
 @pytest.mark.parametrize("at_a_time", [1, 2, 64])

@@ -86,6 +86,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         max_model_len=max_model_len,
         folder=folder / "policy",
         max_engine_gap=cfg.rollout.max_engine_gap,
+        make_evaluation_engine=instantiate(cfg.evaluation.engine) if cfg.evaluation.engine and benchmarks else None,
     )
     record = instantiate(cfg.callbacks.record)(folder=folder)
     evaluations = EvaluationCallback(

@@ -51,7 +51,7 @@ def summary_table(summary: dict) -> Table:
         for key in sorted(k for k in known if k.startswith(f"{name}/pass@") and not k.endswith("@1")):
             table.add_row(f"{key.split('/')[1]}", *(_number(column.get(key)) for column in columns))
     groups = summary.get("groups", {})
-    if groups:
+    if groups and summary["tokens"]["sampled"]:
         n = groups["all_wrong_sampled"]["steps_in_first_and_last"]
         table.add_section()
         table.add_row("groups without a right answer", f"first {n} steps", f"last {n} steps")

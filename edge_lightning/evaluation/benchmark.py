@@ -89,7 +89,14 @@ def evaluate(
     Args:
         responses_at_a_time: asked of the engine together; changes no response.
         on_progress: called with the number of problems done.
+    Raises:
+        UserError: the engine does not sample from the policy.
     """
+    if engine.provenance is not Provenance.SAMPLED:
+        raise UserError(
+            f"evaluation {benchmark.name}: an engine that samples from the policy expected, {type(engine).__name__} copies "
+            "reference solutions; set evaluation.engine, engine=hf or evaluation=none"
+        )
     rows = []
     stride = max(1, responses_at_a_time // benchmark.samples)
     for start in range(0, len(problems), stride):

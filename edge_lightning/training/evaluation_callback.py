@@ -1,4 +1,4 @@
-"""Evaluates the policy before training, every n steps, and after it, with the engine that serves the rollouts."""
+"""Evaluates the policy before training, every n steps, and after it, with the engine that serves the rollouts or its own."""
 
 from __future__ import annotations
 
@@ -65,13 +65,14 @@ class EvaluationCallback(L.Callback):
     def _evaluate(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         step = trainer.global_step
         with self.clock("evaluate"):
-            version = self.rollouts.push(trainer, pl_module)
+            engine = self.rollouts.evaluation_engine
+            version = self.rollouts.push(engine, trainer, pl_module)
             for benchmark in self.benchmarks:
                 found = evaluate(
                     benchmark,
                     benchmark.choose(trainer.datamodule.held_out_problems),
                     policy=pl_module.policy,
-                    engine=self.rollouts.engine,
+                    engine=engine,
                     prompt=self.rollouts.pipeline.prompt,
                     reward=self.rollouts.pipeline.reward,
                     step=step,

@@ -28,6 +28,8 @@ class RolloutCallback(L.Callback):
         max_model_len: the most tokens of prompt, response and correction together.
         folder: where the policy's configuration is written for the engine to start from.
         max_engine_gap: the largest mean difference between engine and policy log-probabilities, nats; None: not watched.
+        make_evaluation_engine: builds another engine for evaluation, where the one for rollouts does not sample; None:
+            one engine serves both.
     """
 
     def __init__(
@@ -38,40 +40,45 @@ class RolloutCallback(L.Callback):
         max_model_len: int,
         folder: Path,
         max_engine_gap: float | None,
+        make_evaluation_engine: Callable[..., Engine] | None = None,
     ):
         self.make_engine = make_engine
         self.make_pipeline = make_pipeline
         self.max_model_len = max_model_len
         self.folder = folder
         self.max_engine_gap = max_engine_gap
+        self.make_evaluation_engine = make_evaluation_engine
         self.engine: Engine | None = None
+        self.evaluation_engine: Engine | None = None
         self.pipeline: Pipeline | None = None
 
     def setup(self, trainer: L.Trainer, pl_module: PolicyModule, stage: str) -> None:
         """Build the engine: after Lightning's process group, which an engine would otherwise start in its own way."""
         policy = pl_module.policy
         policy.save_config(self.folder)
-        self.engine = self.make_engine(
-            policy=policy,
-            folder=self.folder,
-            max_model_len=self.max_model_len,
-            rank=trainer.global_rank,
-            local_rank=trainer.local_rank,
-            world_size=trainer.world_size,
-        )
+        place = {
+            "policy": policy,
+            "folder": self.folder,
+            "max_model_len": self.max_model_len,
+            "rank": trainer.global_rank,
+            "local_rank": trainer.local_rank,
+            "world_size": trainer.world_size,
+        }
+        self.engine = self.make_engine(**place)
+        self.evaluation_engine = self.make_evaluation_engine(**place) if self.make_evaluation_engine else self.engine
         self.pipeline = self.make_pipeline(policy=policy, engine=self.engine)
 
-    def push(self, trainer: L.Trainer, pl_module: PolicyModule) -> int:
-        """Give the engine the current weights if it holds others; returns their version, the number of updates so far."""
+    def push(self, engine: Engine, trainer: L.Trainer, pl_module: PolicyModule) -> int:
+        """Give an engine the current weights if it holds others; returns their version, the number of updates so far."""
         version = trainer.global_step
-        if self.engine.weights_version != version:
-            self.engine.push_weights(pl_module.policy, version)
+        if engine.weights_version != version:
+            engine.push_weights(pl_module.policy, version)
         return version
 
     def on_train_batch_start(self, trainer: L.Trainer, pl_module: PolicyModule, batch: Rollout, batch_idx: int) -> None:
         clock = Stopwatch()
         with clock("push"):
-            version = self.push(trainer, pl_module)
+            version = self.push(self.engine, trainer, pl_module)
         self.pipeline.fill(batch, weights_version=version)
         batch.seconds.update(clock.seconds)
 
@@ -87,7 +94,8 @@ class RolloutCallback(L.Callback):
             )
 
     def teardown(self, trainer: L.Trainer, pl_module: PolicyModule, stage: str) -> None:
-        if self.engine is not None:
-            self.engine.close()
+        for engine in (self.engine, self.evaluation_engine):
+            if engine is not None:
+                engine.close()
         if self.pipeline is not None:
             self.pipeline.reward.close()

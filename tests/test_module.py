@@ -66,6 +66,7 @@ def rollout(rights=(1, 0, 0, 0, 0, 0), sizes=(3, 3), advantage=None):
 def gradients(policy, step, **settings):
     policy.zero_grad()
     module = Stand(policy, **settings)
+    module.to(next(policy.parameters()).device)
     module.training_step(step, 0)
     module.counting.remove()
     return torch.cat([p.grad.flatten() for p in policy.parameters()]), module
@@ -185,3 +186,12 @@ def test_clipping_reports_the_norm_before_it(policy):
     assert other.update.gradient_norm == pytest.approx(free.norm().item(), rel=1e-4)
     assert clipped.norm().item() == pytest.approx(free.norm().item() / 4, rel=1e-3)
     assert module.update.gradient_norm == pytest.approx(free.norm().item(), rel=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_gradient_on_cuda_is_that_of_the_cpu(policy):
+    here, _ = gradients(policy, rollout())
+    there, module = gradients(policy.cuda(), rollout())
+    assert module.update.trained_responses == 3
+    assert relative(there.cpu(), here) < 1e-3

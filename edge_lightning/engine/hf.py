@@ -1,6 +1,6 @@
 """The policy generates by itself: static batches over its own transformers model.
 
-Slower than vLLM, but it needs nothing beside torch and is the measure that the vLLM engine is held against.
+Slower than vLLM where responses are long; it needs nothing beside torch and is the measure that the vLLM engine is held against.
 Left out: continuous batching, a prefix cache.
 """
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from edge_lightning.engine.base import require_version
 from edge_lightning.engine.limits import allowed_tokens
+from edge_lightning.errors import require_at_least_one
 from edge_lightning.policy import Policy
 from edge_lightning.types import Generation, Provenance, Request, Sampling
 
@@ -41,6 +42,7 @@ class HfEngine:
         max_batch: the most responses generated at once; bounds the key-value cache.
         folder, rank, local_rank, world_size: what other engines need; unused.
         """
+        require_at_least_one("engine.max_batch", max_batch)
         self.max_model_len = max_model_len
         self.weights_version: int | None = None
         self._eos_ids = policy.eos_ids

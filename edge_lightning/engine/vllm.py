@@ -23,7 +23,7 @@ from edge_lightning.engine.base import require_version
 from edge_lightning.engine.kv_cache import kv_cache_bytes
 from edge_lightning.engine.limits import allowed_tokens
 from edge_lightning.engine.process_state import engine_side
-from edge_lightning.errors import UserError
+from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.policy import Policy
 from edge_lightning.types import Generation, Provenance, Request, Sampling
 
@@ -74,6 +74,7 @@ class VllmEngine:
             UserError: vLLM is not installed, cannot work here, or refuses the settings.
             RuntimeError: torch.distributed is not what rank and world_size say.
         """
+        require_at_least_one("engine.max_num_seqs", max_num_seqs)
         on_cpu = not torch.cuda.is_available()
         if on_cpu and enable_sleep_mode:
             raise UserError("engine.enable_sleep_mode=true needs a CUDA device; set engine.enable_sleep_mode=false")

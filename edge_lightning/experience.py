@@ -18,7 +18,7 @@ from edge_lightning.advantage.base import Advantage
 from edge_lightning.collective import AllReduce, alone
 from edge_lightning.correction.base import CorrectionTools, Corrector
 from edge_lightning.engine.base import Engine
-from edge_lightning.errors import UserError
+from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.policy import Policy
 from edge_lightning.prompts import Prompt
 from edge_lightning.rewards.base import Reward
@@ -151,6 +151,7 @@ class Pipeline:
 
 def check_group_size(advantage: Advantage, group_size: int) -> None:
     """Raise UserError for groups that are too small for the advantage."""
+    require_at_least_one("rollout.group_size", group_size)
     if group_size < advantage.smallest_group:
         raise UserError(
             f"rollout.group_size={group_size}: at least {advantage.smallest_group} expected, since the advantage compares "

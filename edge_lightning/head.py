@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-LOGIT_ELEMENTS = 1 << 22  # logits alive at a time: 16 MiB in float32, whatever the vocabulary
+LOGIT_ELEMENTS = 1 << 22  # logits alive at a time on CPU: 16 MiB in float32, whatever the vocabulary
+LOGIT_ELEMENTS_ON_DEVICE = 1 << 26  # elsewhere: 256 MiB, so that chunks fill the device; not yet run on hardware
 
 
 def logprobs_and_entropies(
@@ -40,14 +41,15 @@ class _ChunkedHead(torch.autograd.Function):
     def forward(ctx, hidden_ND, weight_VD, bias_V, target_N, temperature):
         ctx.set_materialize_grads(False)
         ctx.temperature = temperature
-        hidden, weight, bias = _at_compute_dtype(hidden_ND, weight_VD, bias_V)
+        ctx.dtype = _compute_dtype(hidden_ND)  # the backward pass may run on a thread with another autocast
+        hidden, weight, bias = _cast(ctx.dtype, hidden_ND, weight_VD, bias_V)
         logprobs_N = torch.empty(len(target_N), device=hidden.device)
         entropies_N = torch.empty_like(logprobs_N)
-        for part in _chunks(len(target_N), len(weight)):
+        for part in _chunks(len(target_N), weight):
             logits = _logits(hidden[part], weight, bias, temperature)
             normalizer = logits.logsumexp(-1)
             logprobs_N[part] = logits.gather(-1, target_N[part, None]).squeeze(-1) - normalizer
-            entropies_N[part] = normalizer - (torch.softmax(logits, -1) * logits).sum(-1)
+            entropies_N[part] = (normalizer - (torch.softmax(logits, -1) * logits).sum(-1)).clamp(min=0)  # of rounding
         ctx.save_for_backward(hidden_ND, weight_VD, bias_V, target_N, entropies_N)
         return logprobs_N, entropies_N
 
@@ -56,11 +58,11 @@ class _ChunkedHead(torch.autograd.Function):
         hidden_ND, weight_VD, bias_V, target_N, entropies_N = ctx.saved_tensors
         if grad_logprobs_N is None and grad_entropies_N is None:
             return None, None, None, None, None
-        hidden, weight, bias = _at_compute_dtype(hidden_ND, weight_VD, bias_V)
+        hidden, weight, bias = _cast(ctx.dtype, hidden_ND, weight_VD, bias_V)
         grad_hidden_ND = torch.empty_like(hidden_ND) if ctx.needs_input_grad[0] else None
         grad_weight_VD = torch.zeros_like(weight_VD, dtype=torch.float32) if ctx.needs_input_grad[1] else None
         grad_bias_V = torch.zeros_like(bias_V, dtype=torch.float32) if ctx.needs_input_grad[2] else None
-        for part in _chunks(len(target_N), len(weight)):
+        for part in _chunks(len(target_N), weight):
             log_p = _logits(hidden[part], weight, bias, ctx.temperature).log_softmax(-1)
             p = log_p.exp()
             grad_logits = torch.zeros_like(p)
@@ -84,13 +86,17 @@ class _ChunkedHead(torch.autograd.Function):
         return grad_hidden_ND, grad_weight_VD, grad_bias_V, None, None
 
 
-def _chunks(tokens: int, vocabulary: int):
-    size = max(1, LOGIT_ELEMENTS // vocabulary)
+def _chunks(tokens: int, weight: Tensor) -> list[slice]:
+    elements = LOGIT_ELEMENTS if weight.device.type == "cpu" else LOGIT_ELEMENTS_ON_DEVICE
+    size = max(1, elements // len(weight))
     return [slice(start, start + size) for start in range(0, tokens, size)]
 
 
-def _at_compute_dtype(hidden: Tensor, weight: Tensor, bias: Tensor | None):
+def _compute_dtype(hidden: Tensor) -> torch.dtype:
     """The dtype in which a linear layer would run: autocast's where it is on, else the hidden states'."""
     kind = hidden.device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
-    return hidden.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+
+
+def _cast(dtype: torch.dtype, *tensors: Tensor | None) -> list[Tensor | None]:
+    return [None if tensor is None else tensor.to(dtype) for tensor in tensors]

@@ -1,5 +1,8 @@
 """Eq. 2 of EDGE-GRPO, worked by hand."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -19,6 +22,12 @@ def test_sample_deviation_and_epsilon_are_the_released_codes():
     # ddof 1: std = sqrt(3/4 / 3) = 1/2; (3/4) / (1/2 + 1e-4) = 1.4997
     advantages = GroupRelative(ddof=1, epsilon=1e-4)(torch.tensor([1.0, 0.0, 0.0, 0.0]), ONE_GROUP, 1)
     assert advantages[0].item() == pytest.approx(0.75 / 0.5001, abs=1e-6)
+
+
+def test_epsilon_is_added_to_the_deviation_not_to_the_variance():
+    # std of (4, 0) is 2: 2 / (2 + 1) against 2 / sqrt(4 + 1)
+    advantages = GroupRelative(epsilon=1.0)(torch.tensor([4.0, 0.0]), torch.tensor([0, 0]), 1)
+    assert advantages.tolist() == pytest.approx([2 / 3, -2 / 3])
 
 
 @pytest.mark.parametrize("reward", [0.0, 1.0, 0.1, 1 / 3, 1e-30])
@@ -42,24 +51,32 @@ def test_order_of_responses_does_not_matter():
     assert torch.equal(GroupRelative()(rewards[order], groups[order], 2), straight[order])
 
 
-def test_ranks_share_a_group_through_the_all_reduce():
-    """Two ranks with two responses each give what one rank with all four gives."""
-    rewards, calls = torch.tensor([1.0, 0.0, 0.0, 0.0]), []
-    halves = [rewards[:2], rewards[2:]]
+class Ranks:
+    """Two ranks in lockstep threads: an all-reduce gives both the reduction of what both brought."""
 
-    def record(values, operation):
-        calls.append((values.clone(), operation))
-        return values
+    def __init__(self):
+        self.reductions = {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}
+        self.meet, self.brought = threading.Barrier(2), [None, None]
 
-    for half in halves:  # first pass: what each rank contributes to the count and the sum
-        GroupRelative()(half, torch.zeros(2, dtype=torch.long), 1, record)
-    count, total = calls[0][0] + calls[5][0], calls[1][0] + calls[6][0]
-    mean = total / count
-    assert (count.item(), mean.item()) == (4.0, 0.25)
-    variance = sum(((half.double() - mean) ** 2).sum() for half in halves) / 4
-    answers = iter([count, total, variance * 4, torch.tensor([1.0]), torch.tensor([0.0])])
-    advantages = GroupRelative()(halves[0], torch.zeros(2, dtype=torch.long), 1, lambda values, operation: next(answers))
-    assert advantages.tolist() == pytest.approx([3**0.5, -(3**-0.5)], abs=1e-6)
+    def all_reduce(self, rank):
+        def reduce(values, operation):
+            self.brought[rank] = values
+            self.meet.wait()
+            reduced = self.reductions[operation](*self.brought)
+            self.meet.wait()
+            return reduced
+
+        return reduce
+
+
+@pytest.mark.parametrize("rewards", [[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 3.0, 1.0]])
+def test_a_group_spread_over_two_ranks_is_one_group(rewards):
+    whole = GroupRelative()(torch.tensor(rewards), ONE_GROUP, 1)
+    ranks, zeros = Ranks(), torch.zeros(2, dtype=torch.long)
+    with ThreadPoolExecutor(2) as pool:
+        halves = [torch.tensor(rewards[:2]), torch.tensor(rewards[2:])]
+        parts = list(pool.map(lambda r: GroupRelative()(halves[r], zeros, 1, ranks.all_reduce(r)), range(2)))
+    assert torch.cat(parts).tolist() == pytest.approx(whole.tolist())
 
 
 def test_tied_groups_are_those_with_one_reward():

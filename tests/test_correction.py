@@ -171,3 +171,37 @@ def test_no_correction_gives_the_responses_back():
 def test_settings_that_make_no_sense_are_refused(wrong, message):
     with pytest.raises(UserError, match=message):
         GuidedErrorCorrection(**wrong)
+
+
+def test_a_wrong_response_with_a_reward_for_its_format_is_corrected():
+    formatted = said("4", reward=0.5)
+    (changed,) = GuidedErrorCorrection()([formatted], Desk(draw=0.0).tools)
+    assert changed.provenance == Provenance.REFLECTED
+
+
+def test_any_end_of_sequence_is_taken_off_before_a_cue():
+    other = 1
+    ended = replace(said("4", ended=False), completion_ids=(*encode("4"), other), sampled_mask=(True, True))
+    desk = Desk(draw=0.0)
+    GuidedErrorCorrection(cue="?")([ended], replace(desk.tools, eos_ids=(EOS, other)))
+    assert desk.requests[0].prompt_ids == (99, *encode("4?"))
+
+
+@pytest.mark.parametrize("draw", [0.6, 0.8])
+def test_a_truncated_response_that_is_given_an_end_is_no_longer_cut(draw):
+    (changed,) = GuidedErrorCorrection()([said("44", ended=False)], Desk(draw=draw).tools)
+    assert (changed.finish_reason, changed.completion_ids[-1]) == ("stop", EOS)
+
+
+def test_a_solution_may_fill_the_engine_to_its_last_token():
+    fits = 1 + len(PROBLEM.solution) + 1  # prompt, characters, end
+    (changed,) = GuidedErrorCorrection()([said("4")], Desk(draw=0.8, max_model_len=fits).tools)
+    assert changed.provenance == Provenance.REFERENCE
+    (changed,) = GuidedErrorCorrection()([said("4")], Desk(draw=0.8, max_model_len=fits - 1).tools)
+    assert changed.provenance == Provenance.REFLECTED
+
+
+def test_room_is_kept_for_the_answer_text_where_reflections_are_short():
+    gec = GuidedErrorCorrection(reflection_limit=1)
+    assert gec.extra_tokens(encode) == len(gec.answer_text) + 32
+    assert GuidedErrorCorrection(reflection_limit=256).extra_tokens(encode) == len(gec.cue) + 256

@@ -98,6 +98,15 @@ def test_undetached_eda_equals_detached_in_value_also_in_a_micro_batch():
     assert part.tolist() == pytest.approx(whole[2:].tolist())
 
 
+def test_undetached_phat_is_bounded_and_has_no_gradient_at_its_bound():
+    # P = (0.002, 3.998), mean 2: Phat = 0.001 is raised to 0.1, so A' = 1 / 0.1 and the entropy has no say
+    entropies = torch.tensor([0.002, 0.002, 3.998, 3.998, 3.998], requires_grad=True)
+    weighed = weigh(EntropyDrivenAdvantage(detach=False), scored([1.0, -1.0], entropies.tolist()), entropies)
+    assert weighed[0].item() == pytest.approx(10.0)
+    weighed[0].backward()
+    assert entropies.grad.tolist() == [0.0] * 5
+
+
 def test_response_without_a_token_is_refused():
     with pytest.raises(ValueError, match="segment 1"):
         EntropyDrivenAdvantage().prepare(scored([1.0, 1.0], [0.5, 0.5], response=torch.tensor([0, 0])))

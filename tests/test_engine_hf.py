@@ -111,7 +111,7 @@ def test_a_response_is_cut_at_the_models_length(policy):
 
 def test_a_prompt_without_room_names_the_problem(policy):
     request = Request(Problem("p17", "", ("1",)), policy.encode("12345678"), 24, 0)
-    with pytest.raises(UserError, match=r"problem 'p17': prompt of 8 tokens, engine.max_model_len is 8"):
+    with pytest.raises(UserError, match=r"problem 'p17': prompt of 8 tokens, the engine takes 8 in all"):
         pushed_engine(policy, max_model_len=8).generate([request], Sampling(), weights_version=0)
 
 

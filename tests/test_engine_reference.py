@@ -43,7 +43,7 @@ def test_a_solution_may_fill_the_limit_and_not_pass_it(policy):
 def test_a_solution_that_passes_the_models_length_is_refused(policy):
     problem = Problem("p1", "1+1=", ("2",), solution="so 2")
     assert len(generate(policy, problem, max_model_len=9)[0].token_ids) == 5
-    with pytest.raises(UserError, match=r"prompt and reference solution of 9 tokens, engine.max_model_len is 8"):
+    with pytest.raises(UserError, match=r"prompt and reference solution of 9 tokens, the engine takes 8"):
         generate(policy, problem, max_model_len=8)
 
 

@@ -140,7 +140,7 @@ def test_an_end_is_kept_and_a_cut_has_none(engine, policy):
 def test_a_prompt_without_room_names_the_problem_and_leaves_the_engine_well(engine, policy):
     request = Request(Problem("p17", "", ("1",)), policy.encode("1" * 128), 24, 0)
     good = requests_of(policy)
-    with pytest.raises(UserError, match=r"problem 'p17': prompt of 128 tokens, engine.max_model_len is 128"):
+    with pytest.raises(UserError, match=r"problem 'p17': prompt of 128 tokens, the engine takes 128 in all"):
         engine.generate([*good, request], Sampling(), weights_version=0)
     cut = Request(request.problem, request.prompt_ids[:125], 24, 0)
     generation = engine.generate([*good, cut], Sampling(temperature=0.0), weights_version=0)[-1]

@@ -48,3 +48,23 @@ def test_values_and_gradients_equal_the_plain_head(temperature, bias):
         expected = torch.autograd.grad(combine(theirs), wanted, retain_graph=True)
         for g, e in zip(got, expected):
             torch.testing.assert_close(g, e, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("chunked")
+def test_autocast_runs_the_product_in_its_own_dtype():
+    hidden, weight, target, _ = inputs(bias=False)
+    with torch.autocast("cpu", torch.bfloat16):
+        mine = logprobs_and_entropies(hidden, weight, target)
+    coarse = plain(hidden.bfloat16(), weight.bfloat16(), target, 1.0, None)[0].float()
+    fine = plain(hidden, weight, target, 1.0, None)[0]
+    assert (mine[0] - fine).abs().max() > 1e-4  # bfloat16 shows
+    torch.testing.assert_close(mine[0], coarse, atol=3e-2, rtol=3e-2)
+    (got,) = torch.autograd.grad(mine[0].sum(), [weight])  # outside autocast, where a backward pass runs
+    (expected,) = torch.autograd.grad(fine.sum(), [weight])
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got, expected, atol=5e-2, rtol=5e-2)
+
+
+def test_a_certain_distribution_has_an_entropy_of_zero_and_never_less():
+    hidden, weight = 1e3 * torch.randn(50, 4), torch.randn(9, 4)
+    assert logprobs_and_entropies(hidden, weight, torch.zeros(50, dtype=torch.long))[1].min() >= 0

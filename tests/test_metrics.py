@@ -104,6 +104,13 @@ def test_advantage_figures_are_the_populations_own():
     assert found["credit/token_advantage_abs_max"] == 1.0
 
 
+@pytest.mark.parametrize(("policy", "gap"), [(-0.44, 0.06), (-0.56, 0.06)])
+def test_the_gap_to_the_engine_has_no_sign(policy, gap):
+    step = rollout()
+    found = engine_gap(step.responses, update(step, logprobs_N=torch.full((26,), policy)))
+    assert found["engine_gap/mean"] == found["engine_gap/max"] == pytest.approx(gap)
+
+
 def test_tokens_are_counted_by_origin():
     found = figures()
     assert found["tokens/sampled"] == 3 + 4 + 4 + 4 + 12  # first answers, also where they were replaced

@@ -10,6 +10,7 @@ from edge_lightning.advantage.grpo import GroupRelative
 from edge_lightning.advantage.none import NoAdvantage
 from edge_lightning.credit.eda import EntropyDrivenAdvantage
 from edge_lightning.credit.none import NoCredit
+from edge_lightning.errors import UserError
 from edge_lightning.experience import Rollout
 from edge_lightning.objective.ppo_clip import PPOClip
 from edge_lightning.objective.supervised import Supervised
@@ -131,6 +132,35 @@ def test_groups_without_variance_get_no_forward_pass_and_change_nothing(policy):
         Stand._chosen = everyone
     assert module.update.trained_responses == 6
     assert relative(pruned, full) < 1e-5
+
+
+def test_left_out_tokens_stay_in_the_denominator_of_a_token_mean(policy):
+    step = rollout()
+    found, _ = gradients(policy, step, credit=NoCredit(), objective=PPOClip(aggregation="token_mean"))
+    tokens = [len(r.completion_ids) for r in step.responses]
+    alone = replace(
+        step,
+        problems=step.problems[:1],
+        responses=step.responses[:3],
+        advantages_B=step.advantages_B[:3],
+        group_B=step.group_B[:3],
+    )
+    without, _ = gradients(policy, alone, credit=NoCredit(), objective=PPOClip(aggregation="token_mean"))
+    assert relative(found, without * sum(tokens[:3]) / sum(tokens)) < 1e-5
+
+
+@pytest.mark.parametrize(("step", "scored"), [(0, True), (1, False), (2, True)])
+def test_entropies_are_scored_every_n_steps_from_the_first(policy, step, scored):
+    _, module = gradients(policy, replace(rollout(), step=step), credit=NoCredit(), entropy_every_n_steps=2)
+    assert module.update.scored is scored
+
+
+@pytest.mark.parametrize("advantage", [float("nan"), float("inf")])
+def test_a_step_that_would_ruin_the_weights_is_refused_before_it_is_made(policy, advantage):
+    step = rollout()
+    step.advantages_B[0] = advantage
+    with pytest.raises(UserError, match="step 0: loss .* finite ones expected; the weights were left as they were"):
+        gradients(policy, step, credit=NoCredit())
 
 
 def test_a_step_without_any_signal_has_a_gradient_of_zero_not_none(policy):

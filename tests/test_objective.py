@@ -72,6 +72,20 @@ def test_supervised_is_the_mean_negative_log_likelihood():
     assert found == pytest.approx([-1 / 8, -1 / 8, -1 / 12, -1 / 12, -1 / 12])
 
 
+def test_the_two_bounds_are_their_own():
+    old = torch.tensor([-1.0 - math.log(1.25), -1.0 - math.log(0.75), -1.0, -1.0, -1.0])
+    _, loss = gradient(PPOClip(clip_low=0.3, clip_high=0.2), [1.0, -1.0, 0.0, 0.0, 0.0], old=old)
+    assert loss.clipped_N.tolist() == [True, False, False, False, False]  # 1.25 > 1.2, and 0.75 > 0.7
+    assert loss.value.item() == pytest.approx(-(1.2 - 0.75) / 8, abs=1e-6)
+
+
+def test_a_wrong_prefix_is_found_in_a_micro_batch_that_begins_later():
+    tokens = pack([RESPONSES[0], RESPONSES[0], RESPONSES[1]], [2])
+    passed = Forward(torch.full((3,), -1.0, requires_grad=True), torch.zeros(3), tokens.response_N)
+    PPOClip(train_wrong_prefix=False)(passed, torch.ones(3), tokens, TOTALS).value.backward()
+    assert passed.logprobs_N.grad.tolist() == pytest.approx([0.0, -1 / 12, -1 / 12])
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -10,7 +10,7 @@ from edge_lightning.credit.base import Scored
 from edge_lightning.credit.eda import EntropyDrivenAdvantage
 from edge_lightning.errors import UserError
 from edge_lightning.packing import pack, plan_micro_batches
-from edge_lightning.policy import PACKED, Policy, refuse_unsupported
+from edge_lightning.policy import PACKED, Policy, end_of_sequence_ids, refuse_unsupported
 from edge_lightning.scoring import response_index, score
 from tests.by_hand import response
 
@@ -94,6 +94,19 @@ def test_plan_holds_every_response_once_and_the_budget():
     plan = plan_micro_batches(lengths, token_budget=100)
     assert sorted(i for batch in plan for i in batch) == [0, 1, 2, 3, 4, 5]
     assert plan == [[5], [1], [3, 2, 4, 0]]
+
+
+def test_positions_start_anew_in_each_sequence():
+    tokens = pack([response((5, 6)), response((7,), prompt_ids=(1,))], [0, 1])
+    assert tokens.position_ids_T.tolist() == [0, 1, 2, 3, 0, 1]
+    assert tokens.predictor_N.tolist() == [1, 2, 4]
+
+
+def test_every_end_of_sequence_that_the_model_names_counts(tiny_policy):
+    class Model:
+        generation_config = type("G", (), {"eos_token_id": [7, tiny_policy.tokenizer.eos_token_id, 9]})
+
+    assert end_of_sequence_ids(Model, tiny_policy.tokenizer) == (tiny_policy.tokenizer.eos_token_id, 7, 9)
 
 
 def test_an_empty_response_is_refused():

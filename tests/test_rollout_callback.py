@@ -12,6 +12,10 @@ class Engine:
     def __init__(self):
         self.weights_version = None
         self.pushed = []
+        self.slept = 0
+
+    def sleep(self):
+        self.slept += 1
 
     def push_weights(self, policy, version):
         self.weights_version = version
@@ -63,6 +67,7 @@ def test_every_rollout_after_an_update_comes_from_freshly_pushed_weights():
         made.on_train_batch_start(trainer(step), MODULE, rollout(), 0)
     assert made.engine.pushed == [0, 1, 2]
     assert made.pipeline.asked == [0, 1, 1, 2]
+    assert made.engine.slept == 4
 
 
 def test_seconds_of_the_push_are_kept():

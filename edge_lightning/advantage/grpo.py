@@ -5,10 +5,13 @@ Source: EDGE-GRPO (arXiv:2507.21848), Eq. 2. The released code divides by std (d
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from edge_lightning.collective import AllReduce, alone
+from edge_lightning.errors import UserError
 from edge_lightning.masking import segment_count, segment_sum
 
 
@@ -18,11 +21,17 @@ class GroupRelative:
     Args:
         ddof: 0 for the population standard deviation (paper), 1 for the sample's.
         epsilon: added to the standard deviation; 0 in the paper.
+    Raises:
+        UserError: ddof is neither 0 nor 1, or epsilon is below 0.
     """
 
     smallest_group = 2
 
     def __init__(self, *, ddof: int = 0, epsilon: float = 0.0):
+        if ddof not in (0, 1) or not 0 <= epsilon < math.inf:
+            raise UserError(
+                f"advantage.ddof={ddof}, epsilon={epsilon}: a ddof of 0 or 1 and an epsilon of at least 0 expected"
+            )
         self.ddof = ddof
         self.epsilon = epsilon
 

@@ -15,6 +15,8 @@ from edge_lightning.cli.checks import (
     check_optimizer,
     check_processes,
     check_prompts,
+    check_solutions,
+    check_source,
     check_values,
     length_limit,
 )
@@ -61,17 +63,20 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         check_prompts(benchmark.choose(datamodule.held_out_problems), prompt, policy, cfg.rollout.prompt_limit)
     optimizer, schedule = instantiate(cfg.optimizer), instantiate(cfg.schedule)
     check_optimizer(policy, optimizer, schedule)
+    make_engine, objective = instantiate(cfg.engine), instantiate(cfg.objective)
+    check_source(make_engine, objective, advantage, corrector, cfg.rollout.group_size)
+    check_solutions(make_engine, datamodule.train_problems, policy, cfg.rollout.response_limit)
 
     module = instantiate(
         cfg.module,
         policy=policy,
         credit=instantiate(cfg.credit),
-        objective=instantiate(cfg.objective),
+        objective=objective,
         optimizer=optimizer,
         schedule=schedule,
     )
     rollouts = RolloutCallback(
-        make_engine=instantiate(cfg.engine),
+        make_engine=make_engine,
         make_pipeline=partial(
             Pipeline,
             prompt=prompt,
@@ -97,7 +102,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         before=cfg.evaluation.before,
         after=cfg.evaluation.after,
     )
-    callbacks = [rollouts, record, evaluations]
+    callbacks = [record, rollouts, evaluations]  # a step is recorded before it can be refused
     if cfg.callbacks.get("progress"):
         callbacks.append(instantiate(cfg.callbacks.progress)(record=record))
     callbacks += [
@@ -127,4 +132,4 @@ def build_policy(cfg: DictConfig, folder: Path, *, temperature: float) -> Policy
 
 def build_benchmarks(cfg: DictConfig) -> list[Benchmark]:
     """The benchmarks of cfg.evaluation, in order."""
-    return [instantiate(node, _convert_="all") for node in cfg.evaluation.benchmarks.values()]
+    return [instantiate(node, _convert_="all") for node in (cfg.evaluation.benchmarks or {}).values() if node]

@@ -8,14 +8,28 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig
 
+from edge_lightning.advantage.base import Advantage
 from edge_lightning.cli.schema import check, check_call
+from edge_lightning.correction.base import Corrector
+from edge_lightning.correction.none import NoCorrection
 from edge_lightning.errors import UserError
 from edge_lightning.experience import Pipeline
+from edge_lightning.objective.base import Objective
 from edge_lightning.policy import Policy
 from edge_lightning.prompts import Prompt
 from edge_lightning.training.evaluation_callback import EvaluationCallback
 from edge_lightning.training.rollout_callback import RolloutCallback
-from edge_lightning.types import Problem
+from edge_lightning.types import Problem, Provenance
+
+PRECISIONS = ("32-true", "bf16-mixed")
+NOT_FOR_THE_TRAINER = {
+    "gradient_clip_val": "module.gradient_clip_norm",
+    "accumulate_grad_batches": "datamodule.micro_batch_tokens",
+    "max_steps": "steps",
+    "limit_train_batches": "steps",
+    "overfit_batches": "steps",
+    "fast_dev_run": "steps",
+}
 
 
 def check_values(cfg: DictConfig) -> None:
@@ -35,11 +49,65 @@ def check_values(cfg: DictConfig) -> None:
     for key in ("prompt_limit", "response_limit"):
         if rollout[key] < 1:
             raise UserError(f"rollout.{key}={rollout[key]}: at least 1 token expected")
-    if not rollout.temperature > 0:
+    if not 0.01 <= rollout.temperature <= 100:
         raise UserError(
-            f"rollout.temperature={rollout.temperature}: above 0 expected, since log-probabilities are taken at it; "
-            "greedy responses have nothing to be compared by"
+            f"rollout.temperature={rollout.temperature}: above 0 (0.01 to 100) expected, since log-probabilities are taken "
+            "at it; greedy responses have nothing to be compared by"
         )
+    if rollout.max_engine_gap is not None and rollout.max_engine_gap <= 0:
+        raise UserError(f"rollout.max_engine_gap={rollout.max_engine_gap}: above 0 expected, null: not watched")
+    if cfg.schedule.get("num_warmup_steps", 0) < 0:
+        raise UserError(f"schedule.num_warmup_steps={cfg.schedule.num_warmup_steps}: at least 0 expected")
+    for key, instead in NOT_FOR_THE_TRAINER.items():
+        if key in cfg.trainer:
+            raise UserError(f"trainer.{key} does not hold here, where a step is a rollout; set {instead}")
+    if str(cfg.trainer.precision) not in PRECISIONS:
+        raise UserError(
+            f"trainer.precision={cfg.trainer.precision}: {' or '.join(PRECISIONS)} expected; set model.precision"
+        )
+    if cfg.callbacks.get("record") is None:
+        raise UserError(
+            "callbacks.record=null: a run without a record is none; set callbacks.record.responses_every_n_steps"
+        )
+
+
+def check_source(
+    engine: Callable, objective: Objective, advantage: Advantage, corrector: Corrector, group_size: int
+) -> None:
+    """Raise UserError where what stands in the groups is not what the objective learns from.
+
+    Args:
+        engine: a partial of its class.
+    """
+    copies = engine.func.provenance is not Provenance.SAMPLED
+    name = engine.func.__name__
+    if copies and (advantage.smallest_group > 1 or group_size > 1 or not isinstance(corrector, NoCorrection)):
+        raise UserError(
+            f"{name} copies one reference solution a problem: advantage=none, correction=none and rollout.group_size=1 "
+            "expected; set ablation=sft, or engine=vllm"
+        )
+    if objective.wants_every_response and not copies:
+        raise UserError(
+            f"{type(objective).__name__} imitates whatever stands in the groups, and {name} samples from the policy itself; "
+            "set ablation=sft, or objective=ppo_clip"
+        )
+    if copies and not objective.wants_every_response:
+        raise UserError(f"{type(objective).__name__} has nothing to weigh in what {name} copies; set ablation=sft")
+
+
+def check_solutions(engine: Callable, problems: Sequence[Problem], policy: Policy, response_limit: int) -> None:
+    """Raise UserError for a training problem whose solution the engine could not copy."""
+    if engine.func.provenance is Provenance.SAMPLED:
+        return
+    for problem in problems:
+        if problem.solution is None:
+            raise UserError(f"problem {problem.id!r}: no reference solution; choose data with solutions, or engine=vllm")
+        tokens = len(policy.encode(problem.solution)) + 1
+        if tokens > response_limit:
+            raise UserError(
+                f"problem {problem.id!r}: reference solution of {tokens} tokens with its end, rollout.response_limit is "
+                f"{response_limit}; raise it or leave the problem out"
+            )
 
 
 def check_model(cfg: DictConfig) -> None:
@@ -49,7 +117,10 @@ def check_model(cfg: DictConfig) -> None:
             f"model.path={cfg.path}: a transformers folder (with config.json) or a hub id expected, neither is there; "
             "set model.path=DIR"
         )
-    if not isinstance(getattr(torch, str(cfg.dtype), None), torch.dtype):
+    if cfg.path is None and "build" not in cfg:
+        raise UserError("model.path=null: a transformers folder or hub id expected; set model.path=DIR")
+    dtype = getattr(torch, str(cfg.dtype), None)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise UserError(f"model.dtype={cfg.dtype}: float32, bfloat16 or another floating dtype of torch expected")
 
 

@@ -72,7 +72,7 @@ def _steps_done(checkpoint: Path | None) -> int | None:
         return None
     import torch
 
-    return torch.load(checkpoint, map_location="cpu", weights_only=False)["global_step"]
+    return torch.load(checkpoint, map_location="cpu", weights_only=False, mmap=True)["global_step"]
 
 
 def _finish(summary: dict, run, folder: Path, status: str, seconds: float) -> dict:

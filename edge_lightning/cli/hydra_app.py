@@ -42,6 +42,8 @@ def run(command: str, arguments: list[str], task: Task) -> int:
         return 0
     args = get_args_parser().parse_args(arguments)
     try:
+        _refuse_other_flags(args)
+        _refuse_groups_without_option(args.overrides)
         overrides = [_with_path_quoted(override) for override in resume_overrides(args.overrides)]
         hydra = Hydra.create_main_hydra2("edge_lightning", create_config_search_path(str(CONF)))
         try:
@@ -61,6 +63,22 @@ def run(command: str, arguments: list[str], task: Task) -> int:
             raise
         print(f"edge-lightning {command}: {one_line(error, command)}", file=sys.stderr)
         return 1
+
+
+def _refuse_other_flags(args) -> None:
+    """Raise UserError for flags of Hydra's that this command line does not follow."""
+    for flag in ("info", "config_name", "config_path", "config_dir", "hydra_help", "shell_completion", "experimental_rerun"):
+        if getattr(args, flag):
+            raise UserError(f"--{flag.replace('_', '-')} is not supported; -m, --cfg job and key=value are")
+
+
+def _refuse_groups_without_option(overrides: list[str]) -> None:
+    """Raise UserError for group=null where a stage must have an option."""
+    for override in overrides:
+        group, _, option = override.partition("=")
+        if option == "null" and group != "experiment" and (CONF / group).is_dir():
+            options = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+            raise UserError(f"{group}=null: one of {', '.join(options)} expected")
 
 
 def _with_path_quoted(override: str) -> str:

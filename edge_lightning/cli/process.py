@@ -16,7 +16,7 @@ def prepare(cpu_threads: int | None) -> None:
         UserError: the threads are no count.
     """
     if cpu_threads is not None:
-        if not isinstance(cpu_threads, int) or cpu_threads < 1:
+        if isinstance(cpu_threads, bool) or not isinstance(cpu_threads, int) or cpu_threads < 1:
             raise UserError(f"cpu_threads={cpu_threads}: an integer of at least 1 expected, null for all cores")
         os.environ.setdefault("OMP_NUM_THREADS", str(cpu_threads))
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

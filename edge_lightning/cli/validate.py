@@ -18,6 +18,8 @@ from edge_lightning.errors import UserError
 def validate(cfg: DictConfig, folder: Path) -> None:
     """Put every benchmark of cfg.evaluation to the policy at cfg.ckpt; rows and summary go to `folder`."""
     prepare(cfg.cpu_threads)
+    import torch
+
     from edge_lightning.cli.build import build_benchmarks, build_policy
     from edge_lightning.cli.checks import check_prompts, length_limit
     from edge_lightning.cli.schema import check, check_call
@@ -37,6 +39,8 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     if not benchmarks:
         raise UserError("evaluation.benchmarks is empty: at least one benchmark expected; set evaluation=smoke")
     policy = build_policy(cfg.model, folder, temperature=1.0).eval()
+    if torch.cuda.is_available():  # not yet run on hardware
+        policy.cuda()
     prompt, reward = instantiate(cfg.prompt), instantiate(cfg.reward)
     held_out = instantiate(cfg.data.problem_set).held_out()
     chosen = {benchmark.name: benchmark.choose(held_out) for benchmark in benchmarks}

@@ -15,6 +15,7 @@ from edge_lightning.errors import UserError
 from edge_lightning.types import Provenance, Response
 
 ANSWER_SLOT = "ANSWER"
+ANSWER_TOKENS = 32  # room for a final answer; a longer one is given only where it happens to fit
 
 
 class GuidedErrorCorrection:
@@ -63,7 +64,8 @@ class GuidedErrorCorrection:
         self.reflection_limit = reflection_limit
 
     def extra_tokens(self, encode: Callable[[str], tuple[int, ...]]) -> int:
-        return len(encode(self.cue)) + self.reflection_limit
+        reflection = len(encode(self.cue)) + self.reflection_limit
+        return max(reflection, len(encode(self.answer_text)) + ANSWER_TOKENS)
 
     def __call__(self, responses: Sequence[Response], tools: CorrectionTools) -> list[Response]:
         corrected = list(responses)

@@ -38,6 +38,9 @@ class Engine(Protocol):
             StaleWeightsError: the engine does not hold `weights_version`.
         """
 
+    def sleep(self) -> None:
+        """Free the device until the next push, where the engine can; generation is refused until then."""
+
     def close(self) -> None:
         """Free what the engine holds. Safe to call twice."""
 

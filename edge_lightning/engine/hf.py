@@ -1,6 +1,6 @@
 """The policy generates by itself: static batches over its own transformers model.
 
-Slower than vLLM where responses are long; it needs nothing beside torch and is the measure that the vLLM engine is held against.
+Slower than vLLM where responses are long; it needs nothing beside torch and is what the vLLM engine is held against.
 Left out: continuous batching, a prefix cache.
 """
 
@@ -72,6 +72,9 @@ class HfEngine:
                 made = self._generate_batch([requests[i] for i in rows], [limits[i] for i in rows], sampling)
                 generations.update(zip(rows, made))
         return [generations[i] for i in range(len(requests))]
+
+    def sleep(self) -> None:
+        """Nothing to free."""
 
     def close(self) -> None:
         """Let the policy go."""

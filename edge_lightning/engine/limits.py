@@ -15,12 +15,12 @@ def allowed_tokens(request: Request, max_model_len: int) -> int:
     if request.max_tokens < 1:
         raise UserError(
             f"problem {request.problem.id!r}: at least 1 new token expected, {request.max_tokens} asked for; "
-            "raise rollout.response_limit"
+            "raise the response limit"
         )
     prompt = len(request.prompt_ids)
     if prompt >= max_model_len:
         raise UserError(
-            f"problem {request.problem.id!r}: prompt of {prompt} tokens, engine.max_model_len is {max_model_len}; "
-            f"raise engine.max_model_len above {prompt} or leave the problem out"
+            f"problem {request.problem.id!r}: prompt of {prompt} tokens, the engine takes {max_model_len} in all; "
+            "raise rollout.prompt_limit or leave the problem out"
         )
     return min(request.max_tokens, max_model_len - prompt)

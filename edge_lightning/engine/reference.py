@@ -54,6 +54,9 @@ class ReferenceEngine:
         require_version(self, weights_version)
         return [self._copy(request) for request in requests]
 
+    def sleep(self) -> None:
+        """Nothing to free."""
+
     def close(self) -> None:
         """Nothing is held."""
         self.weights_version = None
@@ -71,7 +74,7 @@ class ReferenceEngine:
         if len(ids) > allowed_tokens(request, self.max_model_len):
             total = len(request.prompt_ids) + len(ids)
             raise UserError(
-                f"problem {problem.id!r}: prompt and reference solution of {total} tokens, engine.max_model_len is "
-                f"{self.max_model_len}; raise it to {total} or leave the problem out"
+                f"problem {problem.id!r}: prompt and reference solution of {total} tokens, the engine takes "
+                f"{self.max_model_len}; raise rollout.response_limit or leave the problem out"
             )
         return Generation(token_ids=ids, logprobs=None, finish_reason="stop")

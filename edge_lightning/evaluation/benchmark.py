@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from edge_lightning.engine.base import Engine
-from edge_lightning.errors import UserError
+from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.evaluation.scores import mean_with_interval, pass_at_k
 from edge_lightning.policy import Policy
 from edge_lightning.prompts import Prompt
@@ -45,6 +45,15 @@ class Benchmark:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not self.name or "/" in self.name:
+            raise UserError(f"evaluation.benchmarks: name={self.name!r}: a name without / expected, since files bear it")
+        require_at_least_one(f"evaluation.benchmarks.{self.name}.samples", self.samples)
+        require_at_least_one(f"evaluation.benchmarks.{self.name}.response_limit", self.response_limit)
+        if not 0 <= self.temperature <= 100 or not 0 < self.top_p <= 1:
+            raise UserError(
+                f"evaluation.benchmarks.{self.name}: temperature={self.temperature}, top_p={self.top_p}: a temperature "
+                "from 0 (greedy) to 100 and 0 < top_p <= 1 expected"
+            )
         if any(not 1 <= k <= self.samples for k in self.k):
             raise UserError(f"evaluation {self.name}: k={list(self.k)}, each between 1 and samples={self.samples} expected")
 

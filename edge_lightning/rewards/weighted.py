@@ -22,6 +22,11 @@ class WeightedSum:
         if "accuracy" not in parts:
             named = ", ".join(parts) or "none"
             raise UserError(f"reward.parts: a part named accuracy expected, {named} came; add reward.parts.accuracy")
+        if not parts["accuracy"].weight > 0:
+            weight = parts["accuracy"].weight
+            raise UserError(
+                f"reward.parts.accuracy.weight={weight}: above 0 expected, or wrong answers are as good as right"
+            )
         self.parts = dict(parts)
 
     def __call__(self, responses: Sequence[Response]) -> list[Grade]:

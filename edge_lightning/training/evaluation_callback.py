@@ -80,6 +80,7 @@ class EvaluationCallback(L.Callback):
                 )
                 write_evaluation(self.folder / "evaluation", found)
                 self.results.setdefault(step, {}).update({f"{benchmark.name}/{k}": v for k, v in found.metrics.items()})
+            engine.sleep()
             self._log(trainer, step)
 
     def _log(self, trainer: L.Trainer, step: int) -> None:

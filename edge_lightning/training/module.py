@@ -6,6 +6,7 @@ forward, credit, objective and backward for one micro-batch after the other. The
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from edge_lightning.collective import alone
 from edge_lightning.credit.base import Constants, Credit, Scored
-from edge_lightning.errors import require_at_least_one
+from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.experience import Rollout
 from edge_lightning.objective.base import Objective, StepTotals
 from edge_lightning.policy import Policy
@@ -71,6 +72,8 @@ class PolicyModule(L.LightningModule):
         entropy_every_n_steps: int | None = 1,
     ):
         require_at_least_one("module.entropy_every_n_steps", entropy_every_n_steps)
+        if gradient_clip_norm is not None and not gradient_clip_norm > 0:
+            raise UserError(f"module.gradient_clip_norm={gradient_clip_norm}: above 0 expected, null for no clipping")
         super().__init__()
         self.automatic_optimization = False
         self.policy = policy
@@ -110,6 +113,7 @@ class PolicyModule(L.LightningModule):
             self.update = self._accumulate_gradients(rollout, scored, constants)
             self.update.gradient_norm = self._clip()
             self.update.learning_rate = optimizer.param_groups[0]["lr"]
+            refuse_non_finite(rollout.step, self.update)
             optimizer.step()
             schedule.step()
         self.update.seconds = dict(clock.seconds)
@@ -185,3 +189,12 @@ class PolicyModule(L.LightningModule):
         """Clip the gradient's norm; returns the norm before clipping."""
         limit = torch.inf if self.gradient_clip_norm is None else self.gradient_clip_norm
         return float(torch.nn.utils.clip_grad_norm_(self.policy.parameters(), limit))
+
+
+def refuse_non_finite(step: int, update: Update) -> None:
+    """Raise UserError before a step that would ruin the weights; those of the step before stay."""
+    if not (math.isfinite(update.loss) and math.isfinite(update.gradient_norm)):
+        raise UserError(
+            f"step {step}: loss {update.loss:g} and gradient norm {update.gradient_norm:g}, finite ones expected; "
+            "the weights were left as they were; lower optimizer.lr, or set credit.floor where relative entropy can be 0"
+        )

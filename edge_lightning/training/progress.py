@@ -6,6 +6,7 @@ import lightning as L
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from edge_lightning.errors import require_at_least_one
 from edge_lightning.experience import Rollout
 from edge_lightning.training.module import PolicyModule
 from edge_lightning.training.record_callback import RecordCallback
@@ -23,6 +24,7 @@ class ProgressCallback(L.Callback):
 
     def __init__(self, *, record: RecordCallback, line_every_n_steps: int = 25):
         self.record = record
+        require_at_least_one("callbacks.progress.line_every_n_steps", line_every_n_steps)
         self.line_every_n_steps = line_every_n_steps
         self.console = Console(stderr=True)
         self.progress = Progress(

@@ -80,6 +80,7 @@ class RolloutCallback(L.Callback):
         with clock("push"):
             version = self.push(self.engine, trainer, pl_module)
         self.pipeline.fill(batch, weights_version=version)
+        self.engine.sleep()
         batch.seconds.update(clock.seconds)
 
     def on_train_batch_end(

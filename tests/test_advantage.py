@@ -38,6 +38,12 @@ def test_equal_rewards_give_exactly_zero(reward, size):
     assert advantages.tolist() == [0.0] * size
 
 
+def test_rewards_that_differ_by_rounding_are_ties():
+    rewards = torch.tensor([0.1 + 0.2, 0.3, 0.3], dtype=torch.float64)
+    assert rewards[0] != rewards[1]
+    assert GroupRelative()(rewards, torch.zeros(3, dtype=torch.long), 1).tolist() == [0.0, 0.0, 0.0]
+
+
 def test_groups_do_not_see_each_other():
     rewards = torch.tensor([1.0, 0.0, 5.0, 5.0])
     advantages = GroupRelative()(rewards, torch.tensor([0, 0, 1, 1]), 2)

@@ -15,6 +15,9 @@ from edge_lightning.errors import UserError
 from edge_lightning.masking import segment_count, segment_sum
 
 
+TIE = 1e-9  # relative to the highest reward, or to 1
+
+
 class GroupRelative:
     """A_i = (r_i - mean r) / std r over the group; exactly 0 where all rewards of the group are equal.
 
@@ -47,7 +50,11 @@ class GroupRelative:
 
 
 def tied_groups(rewards_B: Tensor, group_B: Tensor, groups: int, all_reduce: AllReduce = alone) -> Tensor:
-    """True for groups whose rewards are all equal: they carry no group-relative signal. Shape [groups]."""
+    """True for groups whose rewards are all equal: they carry no group-relative signal. Shape [groups].
+
+    Weighted sums of equal parts may differ in their last bits, so rewards within 1e-9 of each other are equal.
+    """
     highest = rewards_B.new_full((groups,), -torch.inf).scatter_reduce(0, group_B, rewards_B, "amax")
     lowest = rewards_B.new_full((groups,), torch.inf).scatter_reduce(0, group_B, rewards_B, "amin")
-    return all_reduce(highest, "max") == all_reduce(lowest, "min")
+    highest, lowest = all_reduce(highest, "max"), all_reduce(lowest, "min")
+    return highest - lowest <= TIE * highest.abs().clamp(min=1.0)

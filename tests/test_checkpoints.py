@@ -2,7 +2,8 @@ from types import SimpleNamespace
 
 import torch
 
-from edge_lightning.training.checkpoints import BestCheckpoint
+from edge_lightning.training import checkpoints
+from edge_lightning.training.checkpoints import BestCheckpoint, LastCheckpoint
 
 
 class Trainer:
@@ -55,3 +56,14 @@ def test_without_the_metric_nothing_is_written(tmp_path):
     trainer = Trainer()
     trainer.step(BestCheckpoint(dirpath=tmp_path, monitor="evaluation/other/accuracy"), 0.5)
     assert trainer.saved == []
+
+
+def test_the_last_checkpoint_is_written_each_n_steps_or_when_the_time_is_up(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: now[0])
+    trainer, callback = Trainer(), LastCheckpoint(dirpath=tmp_path, every_n_steps=4, every_n_minutes=10.0)
+    for minutes in (1, 2, 3, 4, 13, 14, 15, 16):
+        now[0] = 60.0 * minutes
+        trainer.step(callback)
+    # the fourth and the eighth for their number; after the fourth, at 4 min, the next is due at 14
+    assert trainer.saved == [4, 6, 8]

@@ -218,13 +218,13 @@ def test_training_figures_add_up_the_steps(tmp_path, monkeypatch):
     assert found["steps"] == 30
     assert found["tokens"] == {"sampled": 300, "injected": 60}
     assert found["seconds"] == {"train": 7.5}
-    # the first 20 steps are 0..19, the last 20 are 10..29
-    assert found["groups"]["all_wrong_sampled"] == {"first": 0.75, "last": 0.25, "mean": 0.5, "steps_in_first_and_last": 20}
+    # the first 20 of 30 steps would overlap with the last 20: halves of 15 do not
+    assert found["groups"]["all_wrong_sampled"] == {"first": 1.0, "last": 0.0, "mean": 0.5, "steps_in_first_and_last": 15}
     assert found["groups"]["all_wrong_corrected"] == {
         "first": 0.0,
-        "last": pytest.approx(0.025),
+        "last": pytest.approx(0.5 / 15),
         "mean": pytest.approx(1 / 60),
-        "steps_in_first_and_last": 20,
+        "steps_in_first_and_last": 15,
     }
     assert "zero_variance_sampled" not in found["groups"]
 

@@ -14,7 +14,6 @@ from edge_lightning.collective import AllReduce, alone
 from edge_lightning.errors import UserError
 from edge_lightning.masking import segment_count, segment_sum
 
-
 TIE = 1e-9  # relative to the highest reward, or to 1
 
 

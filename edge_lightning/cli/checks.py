@@ -149,13 +149,14 @@ def check_optimizer(policy: Policy, optimizer: Callable, schedule: Callable) -> 
 
 def check_prompts(problems: Sequence[Problem], prompt: Prompt, policy: Policy, prompt_limit: int) -> None:
     """Raise UserError for a prompt over the limit."""
-    for problem in problems:
-        tokens = len(prompt(problem, policy.tokenizer))
-        if tokens > prompt_limit:
-            raise UserError(
-                f"problem {problem.id!r}: prompt of {tokens} tokens, at most rollout.prompt_limit={prompt_limit} "
-                "expected; raise it or leave the problem out"
-            )
+    lengths = {problem.id: len(prompt(problem, policy.tokenizer)) for problem in problems}
+    long = [name for name, tokens in lengths.items() if tokens > prompt_limit]
+    if long:
+        others = f" ({len(long)} of {len(problems)} prompts are longer, up to {max(lengths.values())} tokens)"
+        raise UserError(
+            f"problem {long[0]!r}: prompt of {lengths[long[0]]} tokens, at most rollout.prompt_limit={prompt_limit} "
+            f"expected{others}; raise it or leave the problems out"
+        )
 
 
 def length_limit(policy: Policy, prompt_limit: int, response_limits: Sequence[int]) -> int:

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.cli.process import hush, prepare
@@ -15,11 +16,11 @@ from edge_lightning.errors import UserError
 
 def fit(cfg: DictConfig, folder: Path) -> None:
     """Train the policy that the configuration describes; everything it leaves is in `folder`."""
+    start = time.time()
     prepare(cfg.cpu_threads)
     from edge_lightning.cli.build import build  # after `prepare`: imports torch
 
     hush()
-    start = time.time()
     checkpoint = last_checkpoint(folder) if cfg.resume else None
     if checkpoint is not None:
         refuse_finished(folder)
@@ -40,6 +41,7 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         "model": cfg.model.name,
         "data": cfg.data.name,
         "seed": cfg.seed,
+        "overrides": [o for o in HydraConfig.get().overrides.task if not o.startswith("resume=")],
         "folder": str(folder),
     }
     status = "failed"
@@ -52,7 +54,7 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         status = "interrupted"
         raise UserError(_how_to_go_on(run, folder)) from None
     finally:
-        summary = _finish(summary, run, folder, status, time.time() - start)
+        summary = _finish(summary, run, folder, status, start)
     from edge_lightning.cli.table import print_summary
 
     print_summary(summary, folder)
@@ -75,13 +77,14 @@ def _steps_done(checkpoint: Path | None) -> int | None:
     return torch.load(checkpoint, map_location="cpu", weights_only=False, mmap=True)["global_step"]
 
 
-def _finish(summary: dict, run, folder: Path, status: str, seconds: float) -> dict:
+def _finish(summary: dict, run, folder: Path, status: str, start: float) -> dict:
     from edge_lightning.training.summary import git_commit, training_figures, versions, write_json
 
     results = run.evaluations.results
     figures = training_figures(run.record.metrics_file)
     figures["seconds"]["evaluate"] = run.evaluations.clock.seconds.get("evaluate", 0.0)
-    figures["seconds"]["whole_run"] = seconds
+    figures["seconds"]["start"] = (run.evaluations.rollouts.ready_at or time.time()) - start
+    figures["seconds"]["whole_run"] = time.time() - start
     steps = sorted(results)
     summary = {
         **summary,

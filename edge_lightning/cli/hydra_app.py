@@ -7,6 +7,7 @@ Hydra's own decorator reads sys.argv, where the command's name would stand in th
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import subprocess
@@ -97,19 +98,37 @@ def _failure_of(task: Task, cfg: DictConfig) -> Exception | None:
 
 def _multirun(hydra: Hydra, command: str, overrides: list[str]) -> int:
     """Each job is a fresh process with the command line of a single run; a failed one is listed, the rest go on."""
-    failed = []
+    failed, folders = [], []
 
     def start(cfg: DictConfig) -> None:
         job = HydraConfig.get()
+        folders.append(Path(job.runtime.output_dir))
         line = [command, *job.overrides.task, f"hydra.run.dir={quoted(job.runtime.output_dir)}"]
         print(f"job {job.job.num}: edge-lightning {' '.join(line[:-1])}", flush=True)
         if subprocess.run([sys.executable, "-m", "edge_lightning", *line]).returncode:
             failed.append(f"job {job.job.num}: {' '.join(line[1:-1])}")
 
     hydra.multirun(command, start, overrides)
+    for folder in folders:
+        print(outcome(folder), flush=True)
     for line in failed:
         print(f"failed: {line}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def outcome(folder: Path) -> str:
+    """One line on a finished or failed job, from its summary."""
+    path = folder / "summary.json"
+    if not path.exists():
+        return f"failed       {folder}"
+    summary = json.loads(path.read_text())
+    before, after = summary.get("before") or {}, summary.get("after") or summary.get("metrics") or {}
+    scores = [
+        f"{name.removesuffix('/accuracy')} pass@1 " + (f"{before[name]:.3f} -> " if name in before else "") + f"{value:.3f}"
+        for name, value in after.items()
+        if name.endswith("/accuracy")
+    ]
+    return f"{summary['status']:<12} {', '.join(scores)}  {os.path.relpath(folder)}"
 
 
 def one_line(error: BaseException, command: str) -> str:
@@ -126,7 +145,8 @@ def one_line(error: BaseException, command: str) -> str:
         return f"no value for {error.full_key}; set {error.full_key}=..."
     key = getattr(getattr(error, "__cause__", None), "full_key", None)
     if isinstance(error, ConfigCompositionException) and key and "not in struct" in str(error.__cause__):
-        near = difflib.get_close_matches(key, set(_keys(command)) - {key}, n=1, cutoff=0.5)
+        known = [k for k in _keys(command) if k != key and not k.startswith(f"{key}.")]
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}? " if near else ""
         return f"no key {key}; {hint}edge-lightning {command} --cfg job prints all of them"
     return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.errors import UserError
 
-MAY_CHANGE = ("resume", "cpu_threads", "callbacks", "logger", "evaluation", "optimizer.lr")
+MAY_CHANGE = ("resume", "cpu_threads", "callbacks", "logger", "evaluation", "optimizer.lr", "model.lr")
 
 
 def resume_overrides(overrides: list[str]) -> list[str]:
@@ -28,6 +28,8 @@ def resume_overrides(overrides: list[str]) -> list[str]:
         return overrides
     folder = Path(given[-1])
     recorded = folder / ".hydra" / "overrides.yaml"
+    if recorded.exists() and (folder / "config.yaml").exists() and not last_checkpoint(folder).exists():
+        raise UserError(f"resume={folder}: that run ended before its first checkpoint; start it again")
     if not recorded.exists() or not last_checkpoint(folder).exists():
         raise UserError(
             f"resume={folder}: the folder of a run with checkpoints/last.ckpt expected; give a folder under outputs/fit/"

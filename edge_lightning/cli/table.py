@@ -17,6 +17,8 @@ def print_summary(summary: dict, folder: Path) -> None:
     console = Console(highlight=False)
     console.print(summary_table(summary))
     console.print("pass@1 on held-out problems x samples, with its 95 % interval over problems", soft_wrap=True)
+    if summary.get("overrides"):
+        console.print(f"given     {escape(' '.join(summary['overrides']))}", soft_wrap=True)
     seconds = {k: v for k, v in summary["seconds"].items() if k != "whole_run" and v >= 0.05}
     spent = ", ".join(f"{stage} {value:.1f}" for stage, value in sorted(seconds.items(), key=lambda kv: -kv[1]))
     console.print(f"seconds   {summary['seconds']['whole_run']:.0f} in all: {spent}", soft_wrap=True)
@@ -51,7 +53,7 @@ def summary_table(summary: dict) -> Table:
         for key in sorted(k for k in known if k.startswith(f"{name}/pass@") and not k.endswith("@1")):
             table.add_row(f"{key.split('/')[1]}", *(_number(column.get(key)) for column in columns))
     groups = summary.get("groups", {})
-    if groups and summary["tokens"]["sampled"]:
+    if "all_wrong_sampled" in groups and summary["tokens"]["sampled"]:
         n = groups["all_wrong_sampled"]["steps_in_first_and_last"]
         table.add_section()
         table.add_row("groups without a right answer", f"first {n} steps", f"last {n} steps")

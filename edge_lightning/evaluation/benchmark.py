@@ -67,7 +67,7 @@ class Benchmark:
         if not 1 <= wanted <= len(held_out):
             raise UserError(
                 f"evaluation {self.name}: {wanted} problems asked for, the data hold {len(held_out)} held-out ones; "
-                "change the evaluation's problems, or hold out more of the data"
+                f"set evaluation.benchmarks.{self.name}.problems=null for all of them, or hold out more of the data"
             )
         return list(held_out[:wanted])
 

@@ -7,12 +7,13 @@ last-v1.ckpt, and writes none at the end if it has written one before.
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import lightning as L
 from lightning.pytorch.callbacks import Checkpoint
 
-from edge_lightning.errors import require_at_least_one
+from edge_lightning.errors import UserError, require_at_least_one
 
 
 class LastCheckpoint(Checkpoint):
@@ -21,16 +22,23 @@ class LastCheckpoint(Checkpoint):
     Args:
         dirpath: folder of the file.
         every_n_steps: the most steps that a killed run does again.
+        every_n_minutes: the longest that it does again, to within a step, where steps are slow.
     """
 
-    def __init__(self, *, dirpath: Path, every_n_steps: int = 25):
+    def __init__(self, *, dirpath: Path, every_n_steps: int = 25, every_n_minutes: float = 10.0):
         require_at_least_one("callbacks.last_checkpoint.every_n_steps", every_n_steps)
+        if not every_n_minutes > 0:
+            raise UserError(f"callbacks.last_checkpoint.every_n_minutes={every_n_minutes}: above 0 expected")
+        self.every_n_minutes = every_n_minutes
+        self.saved_at = time.monotonic()
         self.path = Path(dirpath) / "last.ckpt"
         self.every_n_steps = every_n_steps
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs, batch, batch_idx: int) -> None:
-        if (batch.step + 1) % self.every_n_steps == 0:
+        minutes = (time.monotonic() - self.saved_at) / 60
+        if (batch.step + 1) % self.every_n_steps == 0 or minutes >= self.every_n_minutes:
             save(trainer, self.path)
+            self.saved_at = time.monotonic()
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         save(trainer, self.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,7 @@ class RolloutCallback(L.Callback):
         self.engine: Engine | None = None
         self.evaluation_engine: Engine | None = None
         self.pipeline: Pipeline | None = None
+        self.ready_at: float | None = None  # when engine and trainer stood
 
     def setup(self, trainer: L.Trainer, pl_module: PolicyModule, stage: str) -> None:
         """Build the engine: after Lightning's process group, which an engine would otherwise start in its own way."""
@@ -67,6 +69,9 @@ class RolloutCallback(L.Callback):
         self.engine = self.make_engine(**place)
         self.evaluation_engine = self.make_evaluation_engine(**place) if self.make_evaluation_engine else self.engine
         self.pipeline = self.make_pipeline(policy=policy, engine=self.engine)
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
+        self.ready_at = time.time()
 
     def push(self, engine: Engine, trainer: L.Trainer, pl_module: PolicyModule) -> int:
         """Give an engine the current weights if it holds others; returns their version, the number of updates so far."""
@@ -91,7 +96,7 @@ class RolloutCallback(L.Callback):
             raise EngineDriftError(
                 f"step {batch.step}: engine and policy log-probabilities differ by {gap:.2g} nats on average, at most "
                 f"{self.max_engine_gap:g} expected; the engine does not serve the policy's weights, or its dtype is too "
-                "coarse: raise rollout.max_engine_gap if this is expected"
+                "coarse: set model.engine_dtype=float32, or raise rollout.max_engine_gap"
             )
 
     def teardown(self, trainer: L.Trainer, pl_module: PolicyModule, stage: str) -> None:

@@ -47,8 +47,9 @@ def training_figures(metrics: MetricsFile) -> dict:
     groups = {}
     for name in ("all_wrong_sampled", "all_wrong_corrected", "zero_variance_sampled", "zero_variance_corrected"):
         values = metrics.column(f"group/{name}")
-        head, tail = values[:FIRST_AND_LAST_STEPS], values[-FIRST_AND_LAST_STEPS:]
-        if values:
+        window = min(FIRST_AND_LAST_STEPS, len(values) // 2)  # first and last steps are not the same ones
+        head, tail = values[:window], values[-window:]
+        if window:
             groups[name] = {
                 "first": sum(head) / len(head),
                 "last": sum(tail) / len(tail),

@@ -224,18 +224,22 @@ def test_validation_of_a_run_gives_the_figures_of_its_last_evaluation(unbroken, 
 
 def test_a_sweep_is_one_process_a_job_and_a_failed_job_stops_no_other(tmp_path):
     # Without a token to reflect with, force_r alone has nothing to do.
-    line = ["-m", "ablation=grpo,force_r,sft", "rollout.reflection_limit=0", "engine=hf", "evaluation=none", "steps=1"]
-    out, err = finish(process("fit", *line, *SMALL, f"hydra.sweep.dir={tmp_path}"), status=1)
-    folders = {path.name: path for path in tmp_path.iterdir() if path.is_dir()}
-    by_ablation = {name.split("ablation=")[1].split(",")[0]: path for name, path in folders.items()}
-    assert by_ablation.keys() == {"grpo", "force_r", "sft"}
-    for name in ("grpo", "sft"):
-        assert (summary(by_ablation[name])["ablation"], summary(by_ablation[name])["status"]) == (name, "finished")
-        assert (by_ablation[name] / "checkpoints" / "hf" / "model.safetensors").exists()
+    line = ["-m", "ablation=force_r,grpo", "rollout.reflection_limit=0", "engine=hf", "steps=1"]
+    started = process("fit", *line, *SMALL, *EVALUATION, f"hydra.sweep.dir={tmp_path}")
+    out, err = finish(started, status=1)
+    by_ablation = {p.name.split("ablation=")[1].split(",")[0]: p for p in tmp_path.iterdir() if p.is_dir()}
+    assert by_ablation.keys() == {"grpo", "force_r"}
+    found = summary(by_ablation["grpo"])
+    assert (found["ablation"], found["status"]) == ("grpo", "finished")
+    assert "ablation=grpo" in found["overrides"]
+    assert (by_ablation["grpo"] / "checkpoints" / "hf" / "model.safetensors").exists()
     assert not (by_ablation["force_r"] / "summary.json").exists()
-    processes = {next((by_ablation[name] / "tensorboard").glob("events*")).name.split(".")[-2] for name in ("grpo", "sft")}
-    assert len(processes) == 2
+    (events,) = (by_ablation["grpo"] / "tensorboard").glob("events*")
+    assert events.name.split(".")[-2] != str(started.pid)
     assert "edge-lightning fit: correction.reflection_limit=0: at least 1 expected" in err
-    assert "failed: job 1: ablation=force_r" in err
+    assert "failed: job 0: ablation=force_r" in err
     assert "Traceback" not in err
-    assert "finished" in out
+    failed, finished = out.strip().splitlines()[-2:]
+    assert failed.split()[0] == "failed"
+    before, after = found["before"]["smoke/accuracy"], found["after"]["smoke/accuracy"]
+    assert finished.startswith(f"finished     smoke pass@1 {before:.3f} -> {after:.3f}  ")

@@ -115,6 +115,19 @@ def test_more_prompt_tokens_than_one_batch_takes_change_no_response(engine, poli
 
 
 @slow
+def test_every_end_of_sequence_stops(engine, policy, monkeypatch):
+    requests = requests_of(policy)
+    generations = engine.generate(requests, Sampling(temperature=0.0), weights_version=0)
+    free, request = max(zip(generations, requests), key=lambda pair: len(pair[0].token_ids))
+    second = free.token_ids[len(free.token_ids) // 2]
+    assert second != EOS
+    monkeypatch.setattr(engine, "_stop_token_ids", [EOS, second])
+    (cut,) = engine.generate([request], Sampling(temperature=0.0), weights_version=0)
+    assert cut.token_ids == free.token_ids[: free.token_ids.index(second) + 1]
+    assert cut.finish_reason == "stop"
+
+
+@slow
 def test_63_bit_seeds_are_taken_and_their_low_32_bits_decide(engine, policy):
     request = requests_of(policy)[0]
     top = 2**63 - 1

@@ -14,6 +14,7 @@ from edge_lightning.evaluation.benchmark import Benchmark, evaluate, summarize, 
 from edge_lightning.evaluation.scores import mean_with_interval, pass_at_k
 from edge_lightning.prompts import ChatPrompt
 from edge_lightning.rewards.accuracy import BoxedAccuracy
+from edge_lightning.rewards.format import BoxedFormat
 from edge_lightning.rewards.weighted import WeightedSum
 from edge_lightning.types import Generation, Problem, Provenance
 
@@ -255,3 +256,22 @@ def test_a_benchmark_takes_the_first_problems_and_refuses_more_than_there_are():
 def test_a_k_beyond_the_samples_is_refused(wrong, message):
     with pytest.raises(UserError, match=message):
         replace(BENCHMARK, **wrong)
+
+
+def test_two_right_of_four_count_as_two(tiny_policy, reward):
+    # pass@2 = 1 - C(2, 2) / C(4, 2) = 5/6; with one right it would be 1/2
+    def two_in_four(request):
+        index = [asked_seed(request.problem, i) for i in range(4)].index(request.seed)
+        return rf"\boxed{{{request.problem.answers[0]}}}" if index < 2 else "none"
+
+    found, _ = evaluated(tiny_policy, reward, two_in_four)
+    assert found.metrics["accuracy"] == 0.5
+    assert found.metrics["pass@2"] == pytest.approx(5 / 6)
+
+
+def test_a_reward_for_the_format_makes_no_answer_correct(tiny_policy):
+    both = WeightedSum({"accuracy": BoxedAccuracy(), "format": BoxedFormat(weight=1.0)})
+    found, _ = evaluated(tiny_policy, both, lambda request: r"\boxed{-3}")
+    both.close()
+    assert found.metrics["formatted"] == 1.0
+    assert found.metrics["accuracy"] == 0.0

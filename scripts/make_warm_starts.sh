@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make the shipped warm starts of the tiny policy anew: supervised training on short chains, about 90 s each on one core.
+# Make the shipped warm starts of the tiny policy anew: supervised training on short chains, one to three minutes each.
 # Weights differ in the last bits between machines; the committed ones are what the studies start from.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 for regime in hard moderate; do

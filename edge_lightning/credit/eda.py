@@ -30,6 +30,7 @@ class EntropyDrivenAdvantage:
 
     Args:
         floor, ceiling: bounds on Phat, None for no bound. Phat <= G always, so at G = 8 a ceiling of 10 never holds.
+            Without a floor a Phat of 0 gives an infinite advantage, and the module refuses the step.
         detach: False lets the gradient through P_i (not through the group mean), which lowers entropy where A > 0 and
             raises it where A < 0.
     Raises:

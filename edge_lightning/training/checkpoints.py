@@ -17,7 +17,7 @@ from edge_lightning.errors import UserError, require_at_least_one
 
 
 class LastCheckpoint(Checkpoint):
-    """Writes last.ckpt each n steps and at the end, whole or not at all, after all other callbacks.
+    """Writes last.ckpt each n steps or minutes, and at the end, whole or not at all, after all other callbacks.
 
     Args:
         dirpath: folder of the file.

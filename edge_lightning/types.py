@@ -19,6 +19,16 @@ class Provenance(StrEnum):
     REFERENCE = "reference"  # the problem's reference solution
 
 
+class Verdict(StrEnum):
+    """What the grader says of one answer, and why. Only `MATCHED` is right."""
+
+    MATCHED = "matched"  # equals an accepted answer
+    DIFFERS = "differs"  # equals none of them, or can't be read
+    NO_BOX = "no box"  # the text has no complete box
+    UNPARSABLE_GOLD = "unparsable gold"  # no accepted answer can be read, and none is the answer's very text
+    TIMED_OUT = "timed out"  # the comparison was given up
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One problem.

@@ -17,7 +17,7 @@ from edge_lightning.rewards.base import RewardPart
 from edge_lightning.rewards.equivalence import Equivalence
 from edge_lightning.rewards.format import BoxedFormat
 from edge_lightning.rewards.weighted import WeightedSum
-from edge_lightning.types import Problem, Provenance, Response
+from edge_lightning.types import Problem, Provenance, Response, Verdict
 
 EMPTY = Response(
     problem=Problem("p", "?", ("7", "8")),
@@ -37,6 +37,10 @@ EMPTY = Response(
 
 def responses(*texts: str) -> list[Response]:
     return [replace(EMPTY, index=index, text=text) for index, text in enumerate(texts)]
+
+
+def right(verdicts: list[Verdict]) -> list[bool]:
+    return [verdict is Verdict.MATCHED for verdict in verdicts]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +74,7 @@ def quick():
 )
 def test_equal_texts_and_plain_numbers_need_no_process(gold, answer, equal):
     alone = Equivalence()
-    assert alone([([gold], answer)]) == [equal]
+    assert right(alone([([gold], answer)])) == [equal]
     assert alone._worker is None
 
 
@@ -96,12 +100,12 @@ def test_equal_texts_and_plain_numbers_need_no_process(gold, answer, equal):
     ],
 )
 def test_everything_else_is_compared_as_mathematics(equivalence, gold, answer, equal):
-    assert equivalence([([gold], answer)]) == [equal]
+    assert right(equivalence([([gold], answer)])) == [equal]
 
 
 def test_any_gold_will_do_and_order_is_kept(equivalence):
     pairs = [(["1", r"\frac{3}{4}"], "0.75"), (["1", "2"], "3"), (["1", "2"], "2"), ([], "1")]
-    assert equivalence(pairs) == [True, False, True, False]
+    assert right(equivalence(pairs)) == [True, False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -122,21 +126,21 @@ def test_any_gold_will_do_and_order_is_kept(equivalence):
 )
 def test_no_text_raises_hangs_or_is_seven(quick, answer):
     start = time.perf_counter()
-    assert quick([(["7"], answer)]) == [False]
+    assert right(quick([(["7"], answer)])) == [False]
     assert time.perf_counter() - start < 15
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_has_a_verdict(equivalence, answer):
-    assert equivalence([(["x + 1"], answer)])[0] in (True, False)
+    assert equivalence([(["x + 1"], answer)])[0] in (Verdict.MATCHED, Verdict.DIFFERS)
 
 
 def test_a_comparison_without_end_is_given_up_and_counted_once(quick):
     before = quick.timeouts
     start = time.perf_counter()
     tower = (["7"], "10^{10^{10}}")
-    assert quick([tower, (["1/2"], r"\frac{2}{4}"), tower]) == [False, True, False]
+    assert right(quick([tower, (["1/2"], r"\frac{2}{4}"), tower])) == [False, True, False]
     assert quick.timeouts == before + 1
     assert time.perf_counter() - start < 15
 
@@ -145,7 +149,7 @@ def test_a_process_that_ended_is_replaced_and_none_is_left_after_closing(quick):
     quick([(["1/2"], "2/4")])
     os.kill(quick._worker.pid, signal.SIGKILL)
     quick._worker.wait()
-    assert quick([(["1/2"], "3/6")]) == [True]
+    assert right(quick([(["1/2"], "3/6")])) == [True]
     process = quick._worker
     quick.close()
     quick.close()
@@ -157,12 +161,12 @@ def test_a_script_without_a_main_guard_can_grade_and_its_process_knows_nothing_o
     script.write_text(
         "import sys\n"
         "from edge_lightning.rewards.equivalence import Equivalence\n"
-        "print(Equivalence()([(['1/2'], '2/4')]))\n"
+        "print(*Equivalence()([(['1/2'], '2/4')]))\n"
         "import edge_lightning.rewards.worker\n"
         "print({'torch', 'transformers', 'lightning'} & set(sys.modules))\n"
     )
     run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
-    assert (run.stdout, run.returncode) == ("[True]\nset()\n", 0)
+    assert (run.stdout, run.returncode) == ("matched\nset()\n", 0)
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1.0, float("inf"), float("nan")])
@@ -195,13 +199,19 @@ def test_half_an_accuracy_is_not_right():
         def __call__(self, responses):
             return [0.5 for _ in responses]
 
+        def judge(self, pairs):
+            return [Verdict.DIFFERS for _ in pairs]
+
+        def readable(self, golds):
+            return [True for _ in golds]
+
     [grade] = WeightedSum({"accuracy": Half()})(responses("x"))
     assert (grade.reward, grade.right) == (5.0, False)
 
 
 def test_the_sum_passes_timeouts_and_closing_through():
-    class Slow(RewardPart):
-        weight, timeouts, closed = 1.0, 3, False
+    class Slow(BoxedAccuracy):
+        timeouts, closed = 3, False
 
         def close(self):
             self.closed = True
@@ -220,3 +230,16 @@ def test_a_sum_without_accuracy_is_refused():
 
 def test_no_responses_give_no_grades():
     assert WeightedSum({"accuracy": BoxedAccuracy()})([]) == []
+
+
+def test_the_sum_judges_whole_texts_by_its_accuracy_part():
+    total = WeightedSum({"accuracy": BoxedAccuracy(), "format": BoxedFormat()})
+    pairs = [(("7", "8"), r"\boxed{8}"), (("7",), r"\boxed{9}"), (("7",), "7"), (("",), r"\boxed{7}")]
+    assert total.judge(pairs) == [Verdict.MATCHED, Verdict.DIFFERS, Verdict.NO_BOX, Verdict.UNPARSABLE_GOLD]
+    assert total.readable(["7", "\n"]) == [True, False]
+    total.close()
+
+
+def test_an_accuracy_part_without_verdicts_is_refused_in_one_line():
+    with pytest.raises(UserError, match="verdicts expected, BoxedFormat has no judge and no readable"):
+        WeightedSum({"accuracy": BoxedFormat(weight=1.0)})

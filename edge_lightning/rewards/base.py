@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from edge_lightning.types import Grade, Response
+from edge_lightning.types import Grade, Response, Verdict
 
 
 class RewardPart(Protocol):
@@ -26,6 +26,16 @@ class RewardPart(Protocol):
         """End what the part has started. Safe to call twice."""
 
 
+class Accuracy(RewardPart, Protocol):
+    """The part that says what is right."""
+
+    def judge(self, pairs: Sequence[tuple[Sequence[str], str]]) -> list[Verdict]:
+        """The verdict on each (golds, whole text of a response), in order; any one gold will do."""
+
+    def readable(self, golds: Sequence[str]) -> list[bool]:
+        """Whether each gold can be compared with at all."""
+
+
 class Reward(Protocol):
     """The whole reward of a response.
 
@@ -37,6 +47,12 @@ class Reward(Protocol):
 
     def __call__(self, responses: Sequence[Response]) -> list[Grade]:
         """One grade per response, in order."""
+
+    def judge(self, pairs: Sequence[tuple[Sequence[str], str]]) -> list[Verdict]:
+        """The verdict on each (golds, whole text of a response), in order; any one gold will do."""
+
+    def readable(self, golds: Sequence[str]) -> list[bool]:
+        """Whether each gold can be compared with at all; a problem whose golds can't is one nobody can get right."""
 
     def close(self) -> None:
         """End what the reward has started. Safe to call twice."""

@@ -21,7 +21,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import edge_lightning
-from edge_lightning.errors import UserError
+from edge_lightning.errors import UserError, require_at_least_one
+from edge_lightning.types import Verdict
 
 _LONGEST = 1000  # characters of an answer that is looked at; a longer one is right only if it equals a gold as text
 _CACHED = 10_000
@@ -41,22 +42,27 @@ class Equivalence:
         timeouts: pairs that ran out of time.
     """
 
-    def __init__(self, timeout_s: float = 5.0):
+    def __init__(self, timeout_s: float = 5.0, workers: int = 2):
         if not 0 < timeout_s < math.inf:
             raise UserError(f"reward.parts.accuracy.timeout_s={timeout_s}: a finite number of seconds above 0 expected")
+        require_at_least_one("reward.parts.accuracy.workers", workers)
         self.timeout_s = timeout_s
         self.timeouts = 0
-        self._verdicts: OrderedDict[tuple[tuple[str, ...], str], bool] = OrderedDict()
+        self._verdicts: OrderedDict[tuple[tuple[str, ...], str], Verdict] = OrderedDict()
         self._worker: subprocess.Popen[bytes] | None = None
         self._finalizer: weakref.finalize | None = None
 
-    def __call__(self, pairs: Sequence[tuple[Sequence[str], str]]) -> list[bool]:
-        """Whether the answer of each (golds, answer) equals any of its golds, in order.
+    def __call__(self, pairs: Sequence[tuple[Sequence[str], str]]) -> list[Verdict]:
+        """The verdict on each (golds, answer), in order.
 
         Raises:
             RuntimeError: the process does not start at all. No text is a reason to raise.
         """
         return [self._judge([_bare(gold) for gold in golds], _bare(answer)) for golds, answer in pairs]
+
+    def readable(self, golds: Sequence[str]) -> list[bool]:
+        """Whether each gold can be compared with at all."""
+        return [bool(_bare(gold)) for gold in golds]
 
     def close(self) -> None:
         """End the process. Safe to call twice; another comparison starts a new one."""
@@ -64,20 +70,20 @@ class Equivalence:
             self._finalizer()
         self._worker = None
 
-    def _judge(self, golds: list[str], answer: str) -> bool:
-        if not answer:
-            return False
-        if answer in golds:
-            return True
-        if len(answer) > _LONGEST:
-            return False
+    def _judge(self, golds: list[str], answer: str) -> Verdict:
+        if answer and answer in golds:
+            return Verdict.MATCHED
+        if not any(golds):
+            return Verdict.UNPARSABLE_GOLD
+        if not answer or len(answer) > _LONGEST:
+            return Verdict.DIFFERS
         number = _number(answer)
         if number is not None and any(_number(gold) == number for gold in golds):
-            return True
+            return Verdict.MATCHED
         # Two plain numbers have been decided, gold by gold.
         open_golds = [gold for gold in golds if 0 < len(gold) <= _LONGEST and (number is None or _number(gold) is None)]
         if not open_golds:
-            return False
+            return Verdict.DIFFERS
         pair = (tuple(open_golds), answer)
         if pair not in self._verdicts:
             self._verdicts[pair] = self._ask(*pair)
@@ -86,7 +92,7 @@ class Equivalence:
         self._verdicts.move_to_end(pair)
         return self._verdicts[pair]
 
-    def _ask(self, golds: tuple[str, ...], answer: str) -> bool:
+    def _ask(self, golds: tuple[str, ...], answer: str) -> Verdict:
         if self._worker is not None and self._worker.poll() is not None:
             self.close()  # it ended between two pairs, which is not this pair's fault
         worker = self._worker or self._start()
@@ -95,12 +101,13 @@ class Equivalence:
             reply = _reply(worker, self.timeout_s)
         except TimeoutError:
             self.timeouts += 1
-            reply = b""
+            self.close()
+            return Verdict.TIMED_OUT
         except BrokenPipeError:
             reply = b""
         if not reply:
             self.close()
-        return reply == b"1\n"
+        return Verdict.MATCHED if reply == b"1\n" else Verdict.DIFFERS
 
     def _start(self) -> subprocess.Popen[bytes]:
         root = str(Path(edge_lightning.__file__).parents[1])  # at the end of the path, where it hides no module

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from edge_lightning.errors import UserError
 from edge_lightning.rewards.base import RewardPart
-from edge_lightning.types import Grade, Response
+from edge_lightning.types import Grade, Response, Verdict
 
 
 class WeightedSum:
@@ -15,7 +15,7 @@ class WeightedSum:
     A response is right where the part named "accuracy" is 1, whatever the sum.
 
     Raises:
-        UserError: no part is named "accuracy".
+        UserError: no part is named "accuracy", or that part gives no verdicts.
     """
 
     def __init__(self, parts: Mapping[str, RewardPart]):
@@ -26,6 +26,13 @@ class WeightedSum:
             weight = parts["accuracy"].weight
             raise UserError(
                 f"reward.parts.accuracy.weight={weight}: above 0 expected, or wrong answers are as good as right"
+            )
+        missing = [name for name in ("judge", "readable") if not callable(getattr(parts["accuracy"], name, None))]
+        if missing:
+            kind = type(parts["accuracy"]).__name__
+            raise UserError(
+                f"reward.parts.accuracy: a part that gives verdicts expected, {kind} has no {' and no '.join(missing)}; "
+                "name another reward.parts.accuracy._target_"
             )
         self.parts = dict(parts)
 
@@ -38,6 +45,14 @@ class WeightedSum:
             reward = sum(self.parts[name].weight * value for name, value in parts.items())
             grades.append(Grade(reward=reward, right=parts["accuracy"] == 1.0, parts=parts))
         return grades
+
+    def judge(self, pairs: Sequence[tuple[Sequence[str], str]]) -> list[Verdict]:
+        """The accuracy part's verdict on each (golds, whole text of a response), in order."""
+        return self.parts["accuracy"].judge(pairs)
+
+    def readable(self, golds: Sequence[str]) -> list[bool]:
+        """Whether the accuracy part can compare with each gold at all."""
+        return self.parts["accuracy"].readable(golds)
 
     @property
     def timeouts(self) -> int:

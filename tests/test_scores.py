@@ -16,6 +16,7 @@ from edge_lightning.prompts import ChatPrompt
 from edge_lightning.rewards.accuracy import BoxedAccuracy
 from edge_lightning.rewards.format import BoxedFormat
 from edge_lightning.rewards.weighted import WeightedSum
+from edge_lightning.seeds import counter_seed
 from edge_lightning.types import Generation, Problem, Provenance
 
 PROBLEMS = [
@@ -112,7 +113,7 @@ def one_in_four(request):
 
 
 def asked_seed(problem, index):
-    return module.counter_seed(0, "smoke", problem.id, index)
+    return counter_seed(0, "smoke", problem.id, index)
 
 
 def test_copied_solutions_are_no_evaluation(tiny_policy, reward):

@@ -12,13 +12,12 @@ import pyarrow.parquet as pq
 
 from edge_lightning.engine.base import Engine
 from edge_lightning.errors import UserError, require_at_least_one
+from edge_lightning.evaluation.sampling import graded_rows
 from edge_lightning.evaluation.scores import mean_with_interval, pass_at_k
 from edge_lightning.policy import Policy
 from edge_lightning.prompts import Prompt
 from edge_lightning.rewards.base import Reward
-from edge_lightning.rewards.boxed import last_boxed
-from edge_lightning.seeds import counter_seed
-from edge_lightning.types import Grade, Problem, Provenance, Request, Response, Sampling
+from edge_lightning.types import Problem, Sampling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,30 +100,23 @@ def evaluate(
     Raises:
         UserError: the engine does not sample from the policy.
     """
-    if engine.provenance is not Provenance.SAMPLED:
-        raise UserError(
-            f"evaluation {benchmark.name}: an engine that samples from the policy expected, {type(engine).__name__} copies "
-            "reference solutions; set evaluation.engine, engine=hf or evaluation=none"
-        )
-    rows = []
-    stride = max(1, responses_at_a_time // benchmark.samples)
-    for start in range(0, len(problems), stride):
-        part = problems[start : start + stride]
-        requests = [
-            Request(problem, ids, benchmark.response_limit, counter_seed(benchmark.seed, benchmark.name, problem.id, i))
-            for problem in part
-            for ids in [prompt(problem, policy.tokenizer)]
-            for i in range(benchmark.samples)
-        ]
-        sampling = Sampling(benchmark.temperature, benchmark.top_p)
-        generations = engine.generate(requests, sampling, weights_version=weights_version)
-        responses = [
-            _response(policy, request, generation, i % benchmark.samples)
-            for i, (request, generation) in enumerate(zip(requests, generations))
-        ]
-        for response, grade in zip(responses, reward(responses)):
-            rows.append(_row(benchmark, response, grade, step, weights_version))
-        on_progress(start + len(part))
+    rows: list[dict] = []
+    for chunk in graded_rows(
+        problems,
+        policy=policy,
+        engine=engine,
+        prompt=prompt,
+        reward=reward,
+        sampling=Sampling(benchmark.temperature, benchmark.top_p),
+        samples=benchmark.samples,
+        response_limit=benchmark.response_limit,
+        seed_name=benchmark.name,
+        seed=benchmark.seed,
+        weights_version=weights_version,
+        responses_at_a_time=responses_at_a_time,
+    ):
+        rows += [{"step": step, "benchmark": benchmark.name, **row} for row in chunk]
+        on_progress(len(rows) // benchmark.samples)
     return Evaluation(rows, summarize(rows, benchmark))
 
 
@@ -173,41 +165,3 @@ EVALUATION_SCHEMA = pa.schema(
         ("seed", pa.int64()),
     ]
 )
-
-
-def _response(policy: Policy, request: Request, generation, index: int) -> Response:
-    text = policy.decode(generation.token_ids)
-    return Response(
-        problem=request.problem,
-        index=index,
-        seed=request.seed,
-        prompt_ids=request.prompt_ids,
-        completion_ids=generation.token_ids,
-        sampled_mask=(True,) * len(generation.token_ids),
-        engine_logprobs=generation.logprobs or (),
-        finish_reason=generation.finish_reason,
-        provenance=Provenance.SAMPLED,
-        text=text,
-        sampled_text=text,
-        sampled_tokens=len(generation.token_ids),
-    )
-
-
-def _row(benchmark: Benchmark, response: Response, grade: Grade, step: int, weights_version: int) -> dict:
-    answer = last_boxed(response.text)
-    return {
-        "step": step,
-        "weights_version": weights_version,
-        "benchmark": benchmark.name,
-        "problem_id": response.problem.id,
-        "response_index": response.index,
-        "text": response.text,
-        "answer": answer,
-        "gold": list(response.problem.answers),
-        "correct": grade.right,
-        "formatted": answer is not None,
-        "finish_reason": response.finish_reason,
-        "tokens": len(response.completion_ids),
-        "entropy": None,  # no pass computes it
-        "seed": response.seed,
-    }

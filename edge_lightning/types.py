@@ -38,6 +38,7 @@ class Problem:
         text: what the policy is asked.
         answers: the accepted final answers, any one of which is right; at least one.
         solution: a worked reference solution, or None.
+        solution_right: whether the solution grades right as an answer to the problem; None where nobody graded it.
         prefix: text that stands between the prompt and the response and is never trained on, for example a wrong
             working and a cue after which the solution goes on.
     """
@@ -47,6 +48,7 @@ class Problem:
     answers: tuple[str, ...]
     solution: str | None = None
     prefix: str = ""
+    solution_right: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

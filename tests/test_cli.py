@@ -132,23 +132,23 @@ def refusal(command, line, run_dir, capfd):
         ("evaluation.benchmarks.smoke.problems=61", "evaluation smoke: 61 problems asked for, the data hold 60 held-out"),
         ("evaluation.benchmarks.smoke.samples=4", r"evaluation smoke: k=\[1, 8\], each between 1 and samples=4"),
         # files
-        ("data=json", "no value for data.problem_set.path; set data.problem_set.path="),
+        ("data=math_json", "no value for data.problem_set.path; set data.problem_set.path="),
         (
-            "data=json data.problem_set.path=no_answer_column.json",
+            "data=math_json data.problem_set.path=no_answer_column.json",
             "row 1: no column 'answer'; set data.problem_set.answer_col",
         ),
-        ("data=json data.problem_set.path=good.json data.problem_set.problem_column=q", "row 1: no column 'q'"),
+        ("data=math_json data.problem_set.path=good.json data.problem_set.problem_column=q", "row 1: no column 'q'"),
         (
-            "data=json data.problem_set.path=empty_answer.json",
+            "data=math_json data.problem_set.path=empty_answer.json",
             "row 41: text, a number .* expected in column 'answer', \" \" came",
         ),
-        ("data=json data.problem_set.path=none.json", "none.json: a readable file expected, No such file"),
+        ("data=math_json data.problem_set.path=none.json", "none.json: a readable file expected, No such file"),
         (
-            "data=json data.problem_set.path=long_prompt.json",
+            "data=math_json data.problem_set.path=long_prompt.json",
             "prompt of 609 tokens, at most rollout.prompt_limit=96 expected",
         ),
         (
-            "data=json data.problem_set.path=good.json rollout.problems_per_step=50",
+            "data=math_json data.problem_set.path=good.json rollout.problems_per_step=50",
             "rollout.problems_per_step=50: the data hold",
         ),
         # models
@@ -266,7 +266,7 @@ def options():
     return [(path.parent.name, path.stem) for path in sorted(CONF.glob("*/*.yaml"))]
 
 
-MISSING = {("model", "local"): "model.path=x", ("data", "json"): "data.problem_set.path=x"}
+MISSING = {("model", "local"): "model.path=x", ("data", "math_json"): "data.problem_set.path=x"}
 
 
 @pytest.mark.parametrize(("group", "option"), options(), ids=str)

@@ -46,18 +46,9 @@ def test_a_restored_loader_goes_on_where_it_stood():
     assert [r.step for r in rest] == [4, 5, 6]
 
 
-class Data:
-    def train(self):
-        return PROBLEMS
-
-    def held_out(self):
-        return []
-
-
 def datamodule(**settings):
-    return ProblemDataModule(
-        **({"problem_set": Data(), "problems_per_step": 3, "steps": None, "micro_batch_tokens": 10, "seed": 0} | settings)
-    )
+    usual = {"problems_per_step": 3, "steps": None, "micro_batch_tokens": 10, "seed": 0}
+    return ProblemDataModule(train_problems=PROBLEMS, held_out_problems=[], **(usual | settings))
 
 
 def test_without_steps_a_run_is_one_pass():

@@ -15,11 +15,11 @@ from edge_lightning.cli.checks import (
     check_optimizer,
     check_processes,
     check_prompts,
-    check_solutions,
     check_source,
     check_values,
     length_limit,
 )
+from edge_lightning.curation import Limits, curate
 from edge_lightning.evaluation.benchmark import Benchmark
 from edge_lightning.experience import Pipeline, check_group_size
 from edge_lightning.policy import Policy
@@ -28,6 +28,7 @@ from edge_lightning.training.evaluation_callback import EvaluationCallback
 from edge_lightning.training.module import PolicyModule
 from edge_lightning.training.record_callback import RecordCallback
 from edge_lightning.training.rollout_callback import RolloutCallback
+from edge_lightning.types import Provenance
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Run:
     datamodule: ProblemDataModule
     record: RecordCallback
     evaluations: EvaluationCallback
+    data: dict  # what was found in the problems; see curation.py
 
 
 def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Run:
@@ -51,21 +53,36 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     check_values(cfg)
     advantage = instantiate(cfg.advantage)
     check_group_size(advantage, cfg.rollout.group_size)
-    datamodule = instantiate(cfg.datamodule, problem_set=instantiate(cfg.data.problem_set))
+    problem_set = instantiate(cfg.data.problem_set, _convert_="all")
     policy = build_policy(cfg.model, folder, temperature=cfg.rollout.temperature)
     prompt, corrector = instantiate(cfg.prompt), instantiate(cfg.correction)
     benchmarks = build_benchmarks(cfg)
     limits = [cfg.rollout.response_limit + corrector.extra_tokens(policy.encode)]
     limits += [benchmark.response_limit for benchmark in benchmarks]
     max_model_len = length_limit(policy, cfg.rollout.prompt_limit, limits)
-    check_prompts(datamodule.train_problems, prompt, policy, cfg.rollout.prompt_limit)
+    make_engine, objective = instantiate(cfg.engine), instantiate(cfg.objective)
+    check_source(make_engine, objective, advantage, corrector, cfg.rollout.group_size)
+    reward = instantiate(cfg.reward)
+    curated = curate(
+        problem_set,
+        on_bad_row=cfg.data.on_bad_row,
+        drop_contaminated=cfg.data.drop_contaminated,
+        prompt=prompt,
+        policy=policy,
+        reward=reward,
+        limits=Limits(
+            prompt=cfg.rollout.prompt_limit,
+            model=max_model_len,
+            required_solution=cfg.rollout.response_limit if make_engine.func.provenance is Provenance.REFERENCE else None,
+        ),
+        benchmarks={},
+    )
+    make_datamodule = instantiate(cfg.datamodule, _partial_=True)  # Hydra would turn the problems into configuration
+    datamodule = make_datamodule(train_problems=curated.train, held_out_problems=curated.held_out)
     for benchmark in benchmarks:
         check_prompts(benchmark.choose(datamodule.held_out_problems), prompt, policy, cfg.rollout.prompt_limit)
     optimizer, schedule = instantiate(cfg.optimizer), instantiate(cfg.schedule)
     check_optimizer(policy, optimizer, schedule)
-    make_engine, objective = instantiate(cfg.engine), instantiate(cfg.objective)
-    check_source(make_engine, objective, advantage, corrector, cfg.rollout.group_size)
-    check_solutions(make_engine, datamodule.train_problems, policy, cfg.rollout.response_limit)
 
     module = instantiate(
         cfg.module,
@@ -80,7 +97,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         make_pipeline=partial(
             Pipeline,
             prompt=prompt,
-            reward=instantiate(cfg.reward),
+            reward=reward,
             corrector=corrector,
             advantage=advantage,
             group_size=cfg.rollout.group_size,
@@ -117,7 +134,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     ]
     trainer = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, default_root_dir=folder)
     check_processes(trainer.world_size)
-    return Run(trainer, module, datamodule, record, evaluations)
+    return Run(trainer, module, datamodule, record, evaluations, curated.record)
 
 
 def build_policy(cfg: DictConfig, folder: Path, *, temperature: float) -> Policy:

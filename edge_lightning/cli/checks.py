@@ -12,6 +12,7 @@ from edge_lightning.advantage.base import Advantage
 from edge_lightning.cli.schema import check, check_call
 from edge_lightning.correction.base import Corrector
 from edge_lightning.correction.none import NoCorrection
+from edge_lightning.curation import curate
 from edge_lightning.errors import UserError
 from edge_lightning.experience import Pipeline
 from edge_lightning.objective.base import Objective
@@ -42,6 +43,7 @@ def check_values(cfg: DictConfig) -> None:
     check_call(check_prompts, {"prompt_limit": rollout.prompt_limit}, "rollout")
     sampling = {key: rollout[key] for key in ("group_size", "response_limit", "temperature")}
     check_call(Pipeline, sampling, "rollout")
+    check_call(curate, {key: cfg.data[key] for key in ("on_bad_row", "drop_contaminated")}, "data")
     check_call(RolloutCallback, {"max_engine_gap": rollout.max_engine_gap}, "rollout")
     when = {key: cfg.evaluation[key] for key in ("every_n_steps", "before", "after")}
     check_call(EvaluationCallback, when, "evaluation")
@@ -93,21 +95,6 @@ def check_source(
         )
     if copies and not objective.wants_every_response:
         raise UserError(f"{type(objective).__name__} has nothing to weigh in what {name} copies; set ablation=sft")
-
-
-def check_solutions(engine: Callable, problems: Sequence[Problem], policy: Policy, response_limit: int) -> None:
-    """Raise UserError for a training problem whose solution the engine could not copy."""
-    if engine.func.provenance is Provenance.SAMPLED:
-        return
-    for problem in problems:
-        if problem.solution is None:
-            raise UserError(f"problem {problem.id!r}: no reference solution; choose data with solutions, or engine=vllm")
-        tokens = len(policy.encode(problem.solution)) + 1
-        if tokens > response_limit:
-            raise UserError(
-                f"problem {problem.id!r}: reference solution of {tokens} tokens with its end, rollout.response_limit is "
-                f"{response_limit}; raise it or leave the problem out"
-            )
 
 
 def check_model(cfg: DictConfig) -> None:

@@ -19,6 +19,8 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     start = time.time()
     prepare(cfg.cpu_threads)
     from edge_lightning.cli.build import build  # after `prepare`: imports torch
+    from edge_lightning.curation import describe
+    from edge_lightning.training.summary import write_json
 
     hush()
     checkpoint = last_checkpoint(folder) if cfg.resume else None
@@ -28,9 +30,11 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     else:
         refuse_second_run(folder)
     run = build(cfg, folder, purge_step=_steps_done(checkpoint))
+    write_json(folder / "data.json", run.data)
     if checkpoint is None:
         OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
     print(
+        f"{cfg.data.name}: {describe(run.data)}\n"
         f"{cfg.name}: {run.datamodule.steps} steps; starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}",
         file=sys.stderr,
     )

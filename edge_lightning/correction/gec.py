@@ -25,14 +25,16 @@ class GuidedErrorCorrection:
         answer      response + answer text with the final answer + end of sequence; nothing is generated
         reference   the reference solution + end of sequence in place of the response
 
-    Where no reference solution can be used (there is none, or it does not fit), the answer is given instead; where no
-    answer can be given (it does not fit, or does not grade right when pasted), the response reflects.
+    Where no reference solution can be used (there is none, it does not fit, or it does not grade right), the answer is given
+    instead; where no answer can be given (it does not fit, or does not grade right when pasted), the response reflects.
 
     Args:
         reflect, answer, reference: probabilities of the branches, summing to 1.
         cue: put in front of a reflection.
         answer_text: put behind the response in the answer branch; `ANSWER` in it stands for the final answer.
         reflection_limit: new tokens of a reflection, in addition to the response limit.
+        verified_references_only: take only reference solutions that grade right; False takes any, as the paper does, so
+            that a response can be replaced by a solution with another answer and keep a reward of 0.
     Raises:
         UserError: the probabilities are no distribution, the answer text has no slot, or the limit is below 1.
     """
@@ -46,6 +48,7 @@ class GuidedErrorCorrection:
         cue: str = " Wait! Something is wrong here.",
         answer_text: str = ("\nWait! Something is wrong here. After verification, the correct answer is \\boxed{ANSWER}."),
         reflection_limit: int = 256,
+        verified_references_only: bool = True,
     ):
         shares = (reflect, answer, reference)
         if min(shares) < 0 or not math.isclose(sum(shares), 1.0, abs_tol=1e-9):
@@ -62,6 +65,7 @@ class GuidedErrorCorrection:
         self.cue = cue
         self.answer_text = answer_text
         self.reflection_limit = reflection_limit
+        self.verified_references_only = verified_references_only
 
     def extra_tokens(self, encode: Callable[[str], tuple[int, ...]]) -> int:
         reflection = len(encode(self.cue)) + self.reflection_limit
@@ -106,12 +110,20 @@ class GuidedErrorCorrection:
         solution = response.problem.solution
         if solution is None or not solution.strip():
             return None
+        if self.verified_references_only and not _grades_right(response, tools):
+            return None
         bare = replace(response, completion_ids=(), sampled_mask=(), engine_logprobs=())
         given = inject(bare, (*tools.encode(solution), tools.eos_ids[0]))
         if not _fits(given, tools):
             return None
         text = tools.decode(given.completion_ids)
         return replace(given, provenance=Provenance.REFERENCE, text=text, finish_reason="stop")
+
+
+def _grades_right(response: Response, tools: CorrectionTools) -> bool:
+    """Whether the problem's solution grades right, as was found when the data were loaded, else as is found now."""
+    found = response.problem.solution_right
+    return tools.grades_right(response, response.problem.solution) if found is None else found
 
 
 def _fits(response: Response, tools: CorrectionTools) -> bool:

@@ -16,6 +16,7 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from edge_lightning.data.report import SetReport
 from edge_lightning.errors import UserError
 from edge_lightning.seeds import counter_seed, counter_uniform
 from edge_lightning.types import Problem
@@ -138,6 +139,7 @@ class Arithmetic:
     ):
         self.chain_lengths, self.weights = tuple(chain_lengths), None if weights is None else tuple(weights)
         self.train_size, self.held_out_size, self.seed = train_size, held_out_size, seed
+        self.report = SetReport("generated", rows=train_size + held_out_size)
         self.corrupted_share, self.cue, self.largest = corrupted_share, cue, largest
         self.operand_max, self.multiply_share, self.multiplier_max = operand_max, multiply_share, multiplier_max
         lengths = list(chain_lengths)

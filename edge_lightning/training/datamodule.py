@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 
 import lightning as L
 
-from edge_lightning.data.base import ProblemSet
 from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.experience import Rollout
 from edge_lightning.packing import pack, plan_micro_batches
@@ -62,7 +61,7 @@ class ProblemDataModule(L.LightningDataModule):
     """Owns the problems of a run and how a step's responses are packed.
 
     Args:
-        problem_set: where problems come from.
+        train_problems, held_out_problems: as curation.py left them.
         problems_per_step: over all ranks.
         steps: rollouts of the run; None for one pass over the problems.
         micro_batch_tokens: prompt and response tokens of a forward pass; bounds memory, changes no gradient.
@@ -74,15 +73,16 @@ class ProblemDataModule(L.LightningDataModule):
     def __init__(
         self,
         *,
-        problem_set: ProblemSet,
+        train_problems: Sequence[Problem],
+        held_out_problems: Sequence[Problem],
         problems_per_step: int,
         steps: int | None,
         micro_batch_tokens: int,
         seed: int,
     ):
         super().__init__()
-        self.train_problems = problem_set.train()
-        self.held_out_problems = problem_set.held_out()
+        self.train_problems = list(train_problems)
+        self.held_out_problems = list(held_out_problems)
         for key, value in (
             ("rollout.problems_per_step", problems_per_step),
             ("steps", steps),

@@ -1,0 +1,195 @@
+"""What is checked about problems before a run may use them: rows, golds, lengths, contamination, reference solutions.
+
+Everything found is in the record that a run keeps as data.json, whether it was dropped or not.
+Left out: mending; a problem is taken as it is, or left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+from edge_lightning.data.base import ProblemSet
+from edge_lightning.data.overlap import Overlap, OverlapIndex, duplicates
+from edge_lightning.data.report import BadRow
+from edge_lightning.errors import UserError
+from edge_lightning.policy import Policy
+from edge_lightning.prompts import Prompt
+from edge_lightning.rewards.base import Reward
+from edge_lightning.types import Problem, Verdict
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Lengths in tokens.
+
+    Attributes:
+        prompt: the longest prompt.
+        model: prompt and response together; a longer reference solution can't stand in a group.
+        required_solution: set where every training problem must have a solution of at most so many tokens, its end of
+            sequence included, because the engine copies it; None where solutions are optional.
+    """
+
+    prompt: int
+    model: int
+    required_solution: int | None = None
+
+
+@dataclass(frozen=True)
+class Curated:
+    """The problems that a run uses, and what is known about those that it does not."""
+
+    train: list[Problem]
+    held_out: list[Problem]
+    record: dict
+
+
+def curate(
+    problem_set: ProblemSet,
+    *,
+    on_bad_row: Literal["drop", "refuse"],
+    drop_contaminated: bool,
+    prompt: Prompt,
+    policy: Policy,
+    reward: Reward,
+    limits: Limits,
+    benchmarks: Mapping[str, Sequence[Problem]],
+) -> Curated:
+    """Check a problem set, leave out what can't be used, and grade its reference solutions.
+
+    Args:
+        on_bad_row: what becomes of a run with rows that can't be used: they are left out, or nothing runs.
+        drop_contaminated: leave out the training problems that overlap with a benchmark; see data/overlap.py.
+        benchmarks: name -> problems of their own, against which the training problems are held.
+    Raises:
+        UserError: there are bad rows and they are to be refused, or no training problem is left.
+    """
+    source = problem_set.report.source
+    held_out, bad_held_out, _ = usable(problem_set.held_out(), source, prompt, policy, reward, limits.prompt)
+    train, bad_train, prompt_tokens = usable(problem_set.train(), source, prompt, policy, reward, limits.prompt)
+    bad = problem_set.report.bad + bad_held_out + bad_train
+    if limits.required_solution is not None:
+        train, without = _with_solution(train, source, policy, limits.required_solution)
+        bad += without
+    if on_bad_row == "refuse":
+        refuse(bad, problem_set.report.rows)
+    contamination = _contamination(train, benchmarks)
+    overlapping = {overlap.problem for found in contamination.values() for overlap in found}
+    if drop_contaminated:
+        train = [problem for problem in train if problem.id not in overlapping]
+    if not train:
+        raise UserError(
+            f"{source}: no training problem is left of {problem_set.report.rows} rows "
+            f"({_counts(bad)}, {len(overlapping)} contaminated); change data.problem_set or rollout.prompt_limit"
+        )
+    train, references = _references(train, prompt_tokens, policy, reward, limits.model)
+    record = {
+        "source": source,
+        "rows": problem_set.report.rows,
+        "filtered": problem_set.report.filtered,
+        "train": len(train),
+        "held_out": len(held_out),
+        "bad_rows": [asdict(row) for row in bad],
+        "duplicates": duplicates([*train, *held_out]),
+        "contamination": {
+            "against": {name: len(problems) for name, problems in benchmarks.items()},
+            "dropped": drop_contaminated,
+            "found": [{"benchmark": name, **asdict(overlap)} for name, found in contamination.items() for overlap in found],
+        },
+        "references": references,
+    }
+    return Curated(train, held_out, record)
+
+
+def usable(
+    problems: Sequence[Problem], source: str, prompt: Prompt, policy: Policy, reward: Reward, prompt_limit: int
+) -> tuple[list[Problem], list[BadRow], dict[str, int]]:
+    """The problems with a gold that can be read and a prompt within the limit, the others as bad rows, prompt lengths."""
+    readable = iter(reward.readable([gold for problem in problems for gold in problem.answers]))
+    kept, bad, lengths = [], [], {}
+    for problem in problems:
+        golds_readable = [next(readable) for _ in problem.answers]
+        tokens = lengths[problem.id] = len(prompt(problem, policy.tokenizer))
+        if not any(golds_readable):
+            reason = f"an answer that can be read expected, {' or '.join(map(repr, problem.answers))} came"
+            bad.append(BadRow(source, f"problem {problem.id!r}", reason, "unparsable gold"))
+        elif tokens > prompt_limit:
+            reason = f"prompt of {tokens} tokens, at most rollout.prompt_limit={prompt_limit} expected"
+            bad.append(BadRow(source, f"problem {problem.id!r}", reason, "long prompt"))
+        else:
+            kept.append(problem)
+    return kept, bad, lengths
+
+
+def refuse(bad: Sequence[BadRow], rows: int) -> None:
+    """Raise UserError where there are bad rows."""
+    if bad:
+        raise UserError(
+            f"{bad[0]} ({_counts(bad)} of {rows} rows); mend it, or leave such rows out with data.on_bad_row=drop"
+        )
+
+
+def describe(record: Mapping) -> str:
+    """One line on a run's data."""
+    parts = [f"{record['train']} training and {record['held_out']} held-out problems of {record['rows']} rows"]
+    if record["bad_rows"]:
+        parts.append(f"left out: {_counts([BadRow(**row) for row in record['bad_rows']])}")
+    if record["duplicates"]:
+        parts.append(f"{sum(len(ids) - 1 for ids in record['duplicates'])} duplicates")
+    found = record["contamination"]["found"]
+    if record["contamination"]["against"]:
+        exact = {(one["benchmark"], one["other"]) for one in found if one["exact"]}
+        near = {(one["benchmark"], one["other"]) for one in found} - exact
+        total = sum(record["contamination"]["against"].values())
+        what = "their training problems left out" if record["contamination"]["dropped"] else "trained on all the same"
+        parts.append(f"{len(exact)} exact and {len(near)} near of {total} benchmark problems{', ' + what if found else ''}")
+    references = record["references"]
+    if references["solutions"]:
+        parts.append(f"{references['usable']} of {references['solutions']} reference solutions grade right and fit")
+    return "; ".join(parts)
+
+
+def _with_solution(
+    problems: Sequence[Problem], source: str, policy: Policy, limit: int
+) -> tuple[list[Problem], list[BadRow]]:
+    kept, bad = [], []
+    for problem in problems:
+        tokens = None if problem.solution is None else len(policy.encode(problem.solution)) + 1
+        if tokens is None:
+            reason = "a reference solution expected, since the engine copies it; choose data with solutions, or engine=vllm"
+        elif tokens > limit:
+            reason = f"reference solution of {tokens} tokens with its end, rollout.response_limit is {limit}; raise it"
+        else:
+            kept.append(problem)
+            continue
+        bad.append(BadRow(source, f"problem {problem.id!r}", reason, "no usable solution"))
+    return kept, bad
+
+
+def _contamination(train: Sequence[Problem], benchmarks: Mapping[str, Sequence[Problem]]) -> dict[str, list[Overlap]]:
+    index = OverlapIndex(train if benchmarks else ())
+    return {name: [found for p in problems for found in index.overlaps(p)] for name, problems in benchmarks.items()}
+
+
+def _references(
+    problems: Sequence[Problem], prompt_tokens: Mapping[str, int], policy: Policy, reward: Reward, model_limit: int
+) -> tuple[list[Problem], dict]:
+    """The problems with their solutions graded, and the figures: how many grade right, fit, and can so be used."""
+    solved = [problem for problem in problems if problem.solution is not None]
+    verdicts = dict(zip((p.id for p in solved), reward.judge([(p.answers, p.solution) for p in solved])))
+    right = {name for name, verdict in verdicts.items() if verdict is Verdict.MATCHED}
+    long = {p.id for p in solved if prompt_tokens[p.id] + len(policy.encode(p.solution)) + 1 > model_limit}
+    figures = {
+        "solutions": len(solved),
+        "right": len(right),
+        "usable": len(right - long),
+        "rejected": [{"problem": name, "verdict": str(v)} for name, v in verdicts.items() if v is not Verdict.MATCHED],
+        "too_long": sorted(long),
+    }
+    return [replace(p, solution_right=p.id in right) if p.id in verdicts else p for p in problems], figures
+
+
+def _counts(bad: Sequence[BadRow]) -> str:
+    return ", ".join(f"{n} {kind}" for kind, n in Counter(row.kind for row in bad).items()) or "no bad row"

@@ -1,0 +1,382 @@
+"""Problems from a table: what is read, and what is said about a table that can't be."""
+
+import json
+import os
+from pathlib import Path
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from edge_lightning.data.filters import ColumnMatches, ColumnRange
+from edge_lightning.data.table import ProblemTable
+from edge_lightning.errors import UserError
+
+EDGE_DATA = Path(os.environ.get("EDGE_DATA", Path(__file__).parents[1] / "../shared/data"))
+
+
+def write(folder: Path, rows, name: str = "set.json") -> Path:
+    path = folder / name
+    path.write_text(rows if isinstance(rows, str) else json.dumps(rows), encoding="utf-8")
+    return path
+
+
+def test_an_array_is_read_in_order(tmp_path):
+    rows = [{"problem": "1+1?", "answer": "2", "solution": "It is 2."}, {"problem": "é\u2028?", "answer": " 3\n"}]
+    first, second = ProblemTable(write(tmp_path, rows)).train()
+    assert (first.id, first.text, first.answers, first.solution) == ("set-000001", "1+1?", ("2",), "It is 2.")
+    assert (second.id, second.text, second.answers, second.solution) == ("set-000002", "é\u2028?", ("3",), None)
+
+
+@pytest.mark.parametrize("name", ["set.jsonl", "set.json"])
+def test_lines_are_read_by_suffix_or_content_and_named_by_line(tmp_path, name):
+    path = write(tmp_path, '\ufeff{"problem": "a\u2028", "answer": 1}\n\n{"problem": "b", "answer": 2}\n', name)
+    assert [(problem.id, problem.text) for problem in ProblemTable(path).train()] == [
+        ("set-000001", "a\u2028"),
+        ("set-000003", "b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "answers"),
+    [
+        (142.0, ("142",)),
+        (7, ("7",)),
+        (-0.5, ("-0.5",)),
+        (1.5e-7, ("0.00000015",)),
+        (1e22, ("10000000000000000000000",)),
+        (["9.6\n", 3, 2.0], ("9.6", "3", "2")),
+        (0, ("0",)),
+        (10**400, ("1" + "0" * 400,)),
+    ],
+)
+def test_numbers_become_plain_digits(tmp_path, answer, answers):
+    assert ProblemTable(write(tmp_path, [{"problem": "p", "answer": answer}])).train()[0].answers == answers
+
+
+def test_columns_are_named_by_the_configuration(tmp_path):
+    path = write(tmp_path, [{"q": "p", "a": "1", "s": "w", "key": 17, "solution": "no"}])
+    columns = {"problem_column": "q", "answer_column": "a", "solution_column": "s", "id_column": "key"}
+    [problem] = ProblemTable(path, **columns).train()
+    assert (problem.id, problem.text, problem.solution) == ("17", "p", "w")
+    assert ProblemTable(path, **{**columns, "solution_column": None}).train()[0].solution is None
+
+
+@pytest.mark.parametrize("solution", [None, " \n"])
+def test_no_solution_is_none(tmp_path, solution):
+    assert ProblemTable(write(tmp_path, [{"problem": "p", "answer": 1, "solution": solution}])).train()[0].solution is None
+
+
+def test_a_share_is_held_out_and_equal_texts_stay_together(tmp_path):
+    rows = [{"problem": f"p{number % 500}", "answer": 1} for number in range(1000)]
+    problems = ProblemTable(write(tmp_path, rows), held_out_share=0.2)
+    train, held_out = problems.train(), problems.held_out()
+    assert len(train) + len(held_out) == 1000
+    assert not {problem.text for problem in train} & {problem.text for problem in held_out}
+    assert 146 <= len(held_out) <= 254  # 2 * 100 expected, standard deviation 2 * 8.9
+
+
+def test_nothing_is_held_out_by_default(tmp_path):
+    problems = ProblemTable(write(tmp_path, [{"problem": "p", "answer": 1}]))
+    assert (len(problems.train()), problems.held_out()) == (1, [])
+
+
+def test_a_second_file_is_held_out(tmp_path):
+    path = write(tmp_path, [{"problem": "p", "answer": 1}])
+    other = write(tmp_path, [{"problem": "q", "answer": 1}], "test.json")
+    problems = ProblemTable(path, held_out_path=other)
+    assert [problem.text for problem in problems.train()] == ["p"]
+    assert [(problem.id, problem.text) for problem in problems.held_out()] == [("test-held_out-000001", "q")]
+
+
+def test_a_text_in_both_files_is_refused(tmp_path):
+    path = write(tmp_path, [{"problem": "p", "answer": 1}])
+    with pytest.raises(UserError, match=r"the text of problem 'set-held_out-000001' stands in .*set\.json too"):
+        ProblemTable(path, held_out_path=path)
+
+
+def test_the_limit_takes_the_first_training_problems_and_leaves_what_is_held_out(tmp_path):
+    path = write(tmp_path, [{"problem": f"p{number}", "answer": 1} for number in range(50)])
+    assert [problem.text for problem in ProblemTable(path, limit=2).train()] == ["p0", "p1"]
+    whole, limited = ProblemTable(path, held_out_share=0.3), ProblemTable(path, held_out_share=0.3, limit=2)
+    assert limited.train() == whole.train()[:2]
+    assert limited.held_out() == whole.held_out()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ('[{"problem": "p", "answer": 1},\n {"problem" "p"}]', r"set\.json, line 2, column 13: a JSON array"),
+        ('{"problem": }', r"set\.json, line 1: a JSON object expected; Expecting value at column 13"),
+        ("", "at least one problem expected, none came"),
+        ("[]", "at least one problem expected, none came"),
+        ([17], r"set\.json, row 1: an object with named columns expected, 17 came"),
+        ('"p"', "line 1: an object with named columns"),
+        (
+            [{"question": "p", "answer": 1}],
+            "row 1: no column 'problem'; set data.problem_set.problem_column to one of question, answer",
+        ),
+        (
+            [{"problem": "p", "final": 1}],
+            "row 1: no column 'answer'; set data.problem_set.answer_column to one of problem, final",
+        ),
+        (
+            [{"problem": " ", "answer": 1}, {"problem": None, "answer": 1}],
+            r"row 1: text expected in column 'problem', \" \" came; .* \(none of the 2 rows can be used\)",
+        ),
+        ([{"problem": 3, "answer": 1}], "text expected in column 'problem', 3 came"),
+        ([{"problem": "p", "answer": None}], "row 1: text, a number or a list of those expected .* null came"),
+        ([{"problem": "p", "answer": " "}], '" " came'),
+        ([{"problem": "p", "answer": True}], "true came"),
+        ([{"problem": "p", "answer": []}], r"\[\] came"),
+        ([{"problem": "p", "answer": ["1", None]}], r"\[\"1\", null\] came"),
+        ([{"problem": "p", "answer": [["1"]]}], "came; mend it or change data.problem_set.answer_column"),
+        ([{"problem": "p", "answer": 1, "solution": 3}], "text or null expected in column 'solution', 3 came"),
+        ('[{"problem": "p", "answer": NaN}]', r"row 1: NaN, an infinite number or half a surrogate pair came"),
+        ('[{"problem": "p", "answer": 1, "note": [1e999]}]', "row 1: NaN, an infinite number"),
+        ('{"problem": "\\ud800", "answer": 1}', "line 1: NaN, an infinite number or half a surrogate pair"),
+        ('[{"problem": "p", "answer": ' + "1" * 5000 + "}]", "JSON that Python can read expected"),
+        ("[" * 200_000, "JSON that Python can read expected"),
+    ],
+)
+def test_a_faulty_file_is_named_with_its_row_and_the_cure(tmp_path, rows, message):
+    with pytest.raises(UserError, match=message) as caught:
+        ProblemTable(write(tmp_path, rows))
+    assert "set.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_absent_file_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"none\.json: a readable file expected, No such file"):
+        ProblemTable(tmp_path / "none.json")
+
+
+def test_another_encoding_is_named(tmp_path):
+    (tmp_path / "set.json").write_bytes(b'[{"problem": "\xe9", "answer": 1}]')
+    with pytest.raises(UserError, match="UTF-8 expected, byte 14 is not"):
+        ProblemTable(tmp_path / "set.json")
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ({"problem": " ", "answer": 1}, "text expected in column 'problem', \" \" came"),
+        ({"problem": "p"}, "no column 'answer'; set data.problem_set.answer_column to one of problem"),
+        ({"problem": "p", "answer": None}, "text, a number or a list of those expected in column 'answer', null came"),
+        ({"problem": "p", "answer": ""}, '"" came'),
+        ({"problem": "p", "answer": 1, "solution": ["s"]}, "text or null expected in column 'solution', [\"s\"] came"),
+        (17, "an object with named columns expected, 17 came"),
+    ],
+)
+def test_rows_that_cannot_be_used_are_listed_and_the_others_keep_their_names(tmp_path, bad, reason):
+    rows = [{"problem": "a", "answer": 1}, bad, {"problem": "b", "answer": 2}]
+    table = ProblemTable(write(tmp_path, rows))
+    assert [problem.id for problem in table.train()] == ["set-000001", "set-000003"]
+    [found] = table.report.bad
+    assert (found.file, found.place) == (str(tmp_path / "set.json"), "row 2")
+    assert reason in found.reason
+    assert table.report.rows == 3
+
+
+def test_a_line_that_is_no_json_is_a_bad_row(tmp_path):
+    path = write(tmp_path, '{"problem": "p", "answer": 1}\n\n{"problem": }\n' + '{"problem": "q", "answer": 1}', "set.jsonl")
+    table = ProblemTable(path)
+    assert [problem.text for problem in table.train()] == ["p", "q"]
+    assert str(table.report.bad[0]) == f"{path}, line 3: a JSON object expected; Expecting value at column 13"
+
+
+@pytest.mark.parametrize("ids", [["a", "a"], [1, "1"]])
+def test_an_id_that_comes_twice_is_a_bad_row(tmp_path, ids):
+    path = write(tmp_path, [{"problem": "p", "answer": 1, "id": each} for each in ids])
+    table = ProblemTable(path, id_column="id")
+    assert len(table.train()) == 1
+    assert (table.report.bad[0].place, table.report.bad[0].reason) == (
+        "row 2",
+        f"id '{ids[0]}' stands in row 1 too; set data.problem_set.id_column=null",
+    )
+
+
+@pytest.mark.parametrize("identity", [None, "", True, 1.0, ["a"]])
+def test_an_id_is_text_or_an_integer(tmp_path, identity):
+    with pytest.raises(UserError, match="text or an integer expected in column 'id'"):
+        ProblemTable(write(tmp_path, [{"problem": "p", "answer": 1, "id": identity}]), id_column="id")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"held_out_share": 1.5},
+        {"limit": 0},
+        {"sample": 0},
+        {"sample": 2},
+        {"held_out_share": 0.1, "held_out_path": "other.json"},
+        {"answer_pattern": "("},
+        {"split": "train"},
+    ],
+)
+def test_arguments_out_of_range_are_refused(tmp_path, arguments):
+    with pytest.raises(UserError, match=r"data\.problem_set\.|held_out"):
+        ProblemTable(write(tmp_path, [{"problem": "p", "answer": 1}]), **arguments)
+
+
+def test_csv_cells_are_text_and_lines_are_named(tmp_path):
+    text = '\ufeffproblem,answer,solution\n"2, then\n3?",007,\n\u2028p,1e5,s\nbroken,1,2,3\n'
+    table = ProblemTable(write(tmp_path, text, "set.csv"))
+    first, second = table.train()
+    assert (first.id, first.text, first.answers, first.solution) == ("set-000003", "2, then\n3?", ("007",), None)
+    assert (second.text, second.answers, second.solution) == ("\u2028p", ("1e5",), "s")
+    assert (table.report.bad[0].place, table.report.bad[0].reason) == (
+        "line 5",
+        "3 columns expected, 4 came; put quotes around commas",
+    )
+
+
+def test_tabs_separate_a_tsv(tmp_path):
+    [problem] = ProblemTable(write(tmp_path, "problem\tanswer\na, b\t3\n", "set.tsv")).train()
+    assert (problem.text, problem.answers) == ("a, b", ("3",))
+
+
+def test_parquet_is_read_with_its_numbers_lists_and_nulls(tmp_path):
+    rows = [
+        {"problem": "p", "answer": 142.0, "golds": ["1", "2"], "solution": None},
+        {"problem": "q", "answer": float("nan"), "golds": None, "solution": "s"},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "set.parquet")
+    table = ProblemTable(tmp_path / "set.parquet")
+    assert [(problem.id, problem.answers) for problem in table.train()] == [("set-000001", ("142",))]
+    assert "NaN came" in table.report.bad[0].reason
+    [problem] = ProblemTable(tmp_path / "set.parquet", answer_column="golds").train()
+    assert problem.answers == ("1", "2")
+
+
+def test_a_parquet_that_is_none_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"set\.parquet: a readable parquet file expected"):
+        ProblemTable(write(tmp_path, "no parquet", "set.parquet"))
+
+
+def test_a_saved_folder_is_read_by_its_split(tmp_path):
+    parts = {name: datasets.Dataset.from_dict({"problem": [f"{name}?"], "answer": [["1\n", "2"]]}) for name in "ab"}
+    datasets.DatasetDict(parts).save_to_disk(tmp_path / "suite")
+    [problem] = ProblemTable(tmp_path / "suite", split="b").train()
+    assert (problem.id, problem.text, problem.answers) == ("suite-b-000001", "b?", ("1", "2"))
+    [problem] = ProblemTable(tmp_path / "suite/a").train()
+    assert (problem.id, problem.text) == ("a-000001", "a?")
+    with pytest.raises(UserError, match=r"no split None; set data\.problem_set\.split to one of a, b"):
+        ProblemTable(tmp_path / "suite")
+    with pytest.raises(UserError, match="the folder has no splits, split='a' came"):
+        ProblemTable(tmp_path / "suite/a", split="a")
+    with pytest.raises(UserError, match="a folder that datasets saved expected"):
+        ProblemTable(tmp_path)
+
+
+def test_the_only_split_need_not_be_named(tmp_path):
+    only = datasets.Dataset.from_dict({"problem": ["p"], "answer": ["1"]})
+    datasets.DatasetDict({"train": only}).save_to_disk(tmp_path / "set")
+    assert len(ProblemTable(tmp_path / "set").train()) == 1
+
+
+def test_a_hub_id_is_asked_for_on_the_hub(monkeypatch):
+    asked = {}
+
+    def load_dataset(path, subset, *, split, revision):
+        asked.update(path=path, subset=subset, split=split, revision=revision)
+        return datasets.Dataset.from_dict({"problem": ["p"], "answer": ["1"]})
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    [problem] = ProblemTable("somebody/set", subset="main", revision="abc").train()
+    assert problem.id == "set-000001"
+    assert asked == {"path": "somebody/set", "subset": "main", "split": "train", "revision": "abc"}
+
+
+def test_what_is_nowhere_is_refused_in_one_line(monkeypatch):
+    def load_dataset(path, *_, **__):
+        raise FileNotFoundError("no such data set\nsecond line")
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(UserError, match=r"nobody/none: a file, .* \(no such data set\); change data") as caught:
+        ProblemTable("nobody/none")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "answer", "answers"),
+    [
+        ({"answer_pattern": r"####\s*(.+)"}, "work #### 3\nmore #### 4 ", ("4",)),
+        ({"answer_pattern": r"\d+"}, "from 3 to 17", ("17",)),
+        ({"answer_replace": {r",(?=\d{3})": ""}}, "16,800,000", ("16800000",)),
+        ({"answer_replace": {"x": "y", "y": "z"}}, ["x", 1], ("z", "1")),
+    ],
+)
+def test_answers_are_normalised_by_rule(tmp_path, rule, answer, answers):
+    assert ProblemTable(write(tmp_path, [{"problem": "p", "answer": answer}]), **rule).train()[0].answers == answers
+
+
+def test_an_answer_without_the_pattern_is_a_bad_row(tmp_path):
+    rows = [{"problem": "p", "answer": "#### 1"}, {"problem": "q", "answer": "1"}]
+    table = ProblemTable(write(tmp_path, rows), answer_pattern="####(.*)")
+    assert len(table.train()) == 1
+    assert "that matches answer_pattern='####(.*)' expected in column 'answer', \"1\" came" in table.report.bad[0].reason
+
+
+def test_filters_take_rows_by_pattern_and_by_number_and_are_counted(tmp_path):
+    rows = [
+        {"problem": "p", "answer": 1, "solution": r"\boxed{1}", "rate": 0.0},
+        {"problem": "q", "answer": 1, "solution": "none", "rate": 0.0},
+        {"problem": "r", "answer": 1, "rate": 0.0},
+        {"problem": "s", "answer": 1, "solution": r"\boxed {1}", "rate": 0.125},
+        {"problem": "t", "answer": 1, "solution": r"\boxed{1}", "rate": "0.25"},
+        {"problem": "u", "answer": 1, "solution": r"\boxed{1}", "rate": None},
+    ]
+    filters = {
+        "boxed": ColumnMatches("solution", r"\\boxed\s*\{"),
+        "hard": ColumnRange("rate", at_most=0.125),
+        "none": None,
+    }
+    table = ProblemTable(write(tmp_path, rows), filters=filters)
+    assert [problem.text for problem in table.train()] == ["p", "s"]
+    assert table.report.filtered == {"boxed": 2, "hard": 2}
+    others = ProblemTable(write(tmp_path, rows), filters={"unboxed": ColumnMatches("solution", "boxed", keep=False)})
+    assert [problem.text for problem in others.train()] == ["q", "r"]
+    with pytest.raises(UserError, match=r"none came \(6 left out by filter hard\); change data\.problem_set\.filters"):
+        ProblemTable(write(tmp_path, rows), filters={"hard": ColumnRange("rate", at_least=2)})
+
+
+def test_a_sample_is_drawn_by_seed_in_the_order_of_the_table_and_grows(tmp_path):
+    path = write(tmp_path, [{"problem": f"p{number}", "answer": 1} for number in range(200)])
+    small, large, other = (
+        [problem.id for problem in ProblemTable(path, sample=size, sample_seed=seed).train()]
+        for size, seed in ((50, 0), (100, 0), (50, 1))
+    )
+    assert small == sorted(small)
+    assert set(small) < set(large)
+    assert len(set(small) & set(other)) < 30  # 12.5 expected, standard deviation 2.7
+
+
+def edge_data(path: str) -> Path:
+    if not (EDGE_DATA / path).exists():
+        pytest.skip(f"{EDGE_DATA / path} is absent; set EDGE_DATA")
+    return EDGE_DATA / path
+
+
+def test_deepscaler_hard_1k_is_read():
+    problems = ProblemTable(edge_data("train_data/deepscaler_hard-1k.json"), held_out_share=0.1)
+    assert len(problems.train()) + len(problems.held_out()) == 1000
+    assert all(problem.solution for problem in problems.train())
+    assert len({problem.id for problem in problems.train() + problems.held_out()}) == 1000
+
+
+@pytest.mark.parametrize(
+    ("split", "size", "first"),
+    [("aime", 30, "204"), ("amc", 83, "142"), ("math", 500, None), ("minerva", 272, "9.6"), ("olympiad_bench", 675, "2")],
+)
+def test_the_five_benchmarks_are_read_whole(split, size, first):
+    table = ProblemTable(edge_data("evaluation_suite"), split=split, held_out_share=1.0)
+    assert (len(table.held_out()), table.train(), table.report.bad) == (size, [], [])
+    assert table.held_out()[0].answers[0] == (first or r"\left( 3, \frac{\pi}{2} \right)")
+
+
+@pytest.mark.parametrize(("name", "rows"), [("gsm_8k", 8792), ("asdiv_2k", 1788)])
+def test_sets_without_solutions_are_read(name, rows):
+    table = ProblemTable(edge_data(f"train_extra/{name}"), solution_column=None)
+    assert (len(table.train()), table.report.bad) == (rows, [])

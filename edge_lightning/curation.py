@@ -69,7 +69,7 @@ def curate(
     source = problem_set.report.source
     held_out, bad_held_out, _ = usable(problem_set.held_out(), source, prompt, policy, reward, limits.prompt)
     train, bad_train, prompt_tokens = usable(problem_set.train(), source, prompt, policy, reward, limits.prompt)
-    bad = problem_set.report.bad + bad_held_out + bad_train
+    bad = problem_set.report.bad + bad_train + bad_held_out
     if limits.required_solution is not None:
         train, without = _with_solution(train, source, policy, limits.required_solution)
         bad += without
@@ -85,19 +85,25 @@ def curate(
             f"({_counts(bad)}, {len(overlapping)} contaminated); change data.problem_set or rollout.prompt_limit"
         )
     train, references = _references(train, prompt_tokens, policy, reward, limits.model)
+    repeated = duplicates([*train, *held_out])
     record = {
         "source": source,
-        "rows": problem_set.report.rows,
-        "filtered": problem_set.report.filtered,
-        "train": len(train),
-        "held_out": len(held_out),
-        "bad_rows": [asdict(row) for row in bad],
-        "duplicates": duplicates([*train, *held_out]),
-        "contamination": {
-            "against": {name: len(problems) for name, problems in benchmarks.items()},
-            "dropped": drop_contaminated,
-            "found": [{"benchmark": name, **asdict(overlap)} for name, found in contamination.items() for overlap in found],
+        "counts": {
+            "rows": problem_set.report.rows,
+            "filtered": problem_set.report.filtered,
+            "bad_rows": dict(Counter(row.kind for row in bad)),
+            "train": len(train),
+            "held_out": len(held_out),
+            "duplicates": sum(len(ids) - 1 for ids in repeated),
+            "contamination": _contaminated(contamination, benchmarks),
+            "contaminated_dropped": drop_contaminated,
+            "references": {key: references[key] for key in ("solutions", "right", "usable")},
         },
+        "bad_rows": [asdict(row) for row in bad],
+        "duplicates": repeated,
+        "contamination": [
+            {"benchmark": name, **asdict(overlap)} for name, found in contamination.items() for overlap in found
+        ],
         "references": references,
     }
     return Curated(train, held_out, record)
@@ -127,25 +133,25 @@ def refuse(bad: Sequence[BadRow], rows: int) -> None:
     """Raise UserError where there are bad rows."""
     if bad:
         raise UserError(
-            f"{bad[0]} ({_counts(bad)} of {rows} rows); mend it, or leave such rows out with data.on_bad_row=drop"
+            f"{bad[0]} ({_counts(bad)}; {rows} rows in all); mend it, or leave such rows out with data.on_bad_row=drop"
         )
 
 
-def describe(record: Mapping) -> str:
-    """One line on a run's data."""
-    parts = [f"{record['train']} training and {record['held_out']} held-out problems of {record['rows']} rows"]
-    if record["bad_rows"]:
-        parts.append(f"left out: {_counts([BadRow(**row) for row in record['bad_rows']])}")
-    if record["duplicates"]:
-        parts.append(f"{sum(len(ids) - 1 for ids in record['duplicates'])} duplicates")
-    found = record["contamination"]["found"]
-    if record["contamination"]["against"]:
-        exact = {(one["benchmark"], one["other"]) for one in found if one["exact"]}
-        near = {(one["benchmark"], one["other"]) for one in found} - exact
-        total = sum(record["contamination"]["against"].values())
-        what = "their training problems left out" if record["contamination"]["dropped"] else "trained on all the same"
-        parts.append(f"{len(exact)} exact and {len(near)} near of {total} benchmark problems{', ' + what if found else ''}")
-    references = record["references"]
+def describe(counts: Mapping) -> str:
+    """One line on a run's data, from `record["counts"]`."""
+    parts = [f"{counts['train']} training and {counts['held_out']} held-out problems of {counts['rows']} rows"]
+    if counts["bad_rows"]:
+        parts.append(f"left out: {_listed(counts['bad_rows'])}")
+    if counts["filtered"]:
+        parts.append(f"filtered: {_listed(counts['filtered'])}")
+    if counts["duplicates"]:
+        parts.append(f"{counts['duplicates']} duplicates")
+    found = counts["contamination"].values()
+    if found:
+        exact, near, total = (sum(benchmark[key] for benchmark in found) for key in ("exact", "near", "problems"))
+        fate = "left out of training" if counts["contaminated_dropped"] else "trained on all the same"
+        parts.append(f"{exact} exact and {near} near of {total} benchmark problems{f', {fate}' if exact + near else ''}")
+    references = counts["references"]
     if references["solutions"]:
         parts.append(f"{references['usable']} of {references['solutions']} reference solutions grade right and fit")
     return "; ".join(parts)
@@ -173,6 +179,16 @@ def _contamination(train: Sequence[Problem], benchmarks: Mapping[str, Sequence[P
     return {name: [found for p in problems for found in index.overlaps(p)] for name, problems in benchmarks.items()}
 
 
+def _contaminated(found: Mapping[str, Sequence[Overlap]], benchmarks: Mapping[str, Sequence[Problem]]) -> dict:
+    """Per benchmark: its problems, and how many of them have an exact and how many only a near double in training."""
+    counts = {}
+    for name, overlaps in found.items():
+        exact = {overlap.other for overlap in overlaps if overlap.exact}
+        near = {overlap.other for overlap in overlaps} - exact
+        counts[name] = {"problems": len(benchmarks[name]), "exact": len(exact), "near": len(near)}
+    return counts
+
+
 def _references(
     problems: Sequence[Problem], prompt_tokens: Mapping[str, int], policy: Policy, reward: Reward, model_limit: int
 ) -> tuple[list[Problem], dict]:
@@ -192,4 +208,8 @@ def _references(
 
 
 def _counts(bad: Sequence[BadRow]) -> str:
-    return ", ".join(f"{n} {kind}" for kind, n in Counter(row.kind for row in bad).items()) or "no bad row"
+    return _listed(Counter(row.kind for row in bad)) or "no bad row"
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} {kind}" for kind, n in counts.items())

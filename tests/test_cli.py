@@ -152,7 +152,10 @@ def refusal(command, line, run_dir, capfd):
             "rollout.problems_per_step=50: the data hold",
         ),
         # models
-        ("rollout.prompt_limit=10", "problem 'train-000000': prompt of .* tokens, at most rollout.prompt_limit=10 expected"),
+        (
+            "rollout.prompt_limit=10",
+            "problem 'train-000000': prompt of .* tokens, at most rollout.prompt_limit=10 expected .*drop",
+        ),
         ("rollout.prompt_limit=400 rollout.response_limit=100", "need .* positions, the model has 512; lower"),
         ("model=local", "no value for model.path; set model.path="),
         ("model=local model.path=/nowhere", r"model.path=/nowhere: a transformers folder \(with config.json\) or a hub id"),

@@ -127,6 +127,26 @@ def test_without_a_solution_the_answer_is_given(solution):
     assert changed.provenance == Provenance.ANSWER_INJECTED
 
 
+@pytest.mark.parametrize("graded", [False, None])
+def test_a_solution_that_grades_wrong_gives_way_to_the_answer(graded):
+    contradictory = replace(PROBLEM, solution=r"so \boxed{8}", solution_right=graded)  # None: nobody graded it when loading
+    (changed,) = GuidedErrorCorrection()([said("4", problem=contradictory)], Desk(draw=0.8).tools)
+    assert changed.provenance == Provenance.ANSWER_INJECTED
+    (changed,) = GuidedErrorCorrection(verified_references_only=False)(
+        [said("4", problem=contradictory)], Desk(draw=0.8).tools
+    )
+    assert (changed.provenance, changed.text) == (Provenance.REFERENCE, contradictory.solution)
+
+
+def test_the_verdict_found_when_loading_is_taken_without_grading_again():
+    def never(*_):
+        raise AssertionError("graded again")
+
+    tools = replace(Desk(draw=0.8).tools, grades_right=never)
+    (changed,) = GuidedErrorCorrection()([said("4", problem=replace(PROBLEM, solution_right=True))], tools)
+    assert changed.provenance == Provenance.REFERENCE
+
+
 def test_a_solution_that_does_not_fit_gives_way_to_the_answer_and_that_to_reflection():
     long = replace(PROBLEM, solution="x" * 200)
     (changed,) = GuidedErrorCorrection()([said("4", problem=long)], Desk(draw=0.8, max_model_len=150).tools)

@@ -1,0 +1,171 @@
+"""What is checked about problems before a run uses them. A word is a token here."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from edge_lightning.curation import Limits, curate, describe
+from edge_lightning.data.report import BadRow, SetReport
+from edge_lightning.data.table import ProblemTable
+from edge_lightning.errors import UserError
+from edge_lightning.rewards.accuracy import BoxedAccuracy
+from edge_lightning.rewards.weighted import WeightedSum
+from edge_lightning.types import Problem
+
+EDGE_DATA = Path(os.environ.get("EDGE_DATA", Path(__file__).parents[1] / "../shared/data"))
+LIMITS = Limits(prompt=3, model=10)
+POLICY = SimpleNamespace(tokenizer=None, encode=str.split)
+RIGHT = Problem("right", "one two three", ("7",), r"so \boxed{7}")
+WRONG = Problem("wrong", "one two", ("7",), r"so \boxed{8}")
+UNBOXED = Problem("unboxed", "one", ("7",), "so it is 7")
+BARE = Problem("bare", "one", ("7",))
+
+
+class Problems:
+    def __init__(self, train, held_out=(), bad=(), filtered=None):
+        self.lists = list(train), list(held_out)
+        self.report = SetReport("set", rows=len(train) + len(held_out) + len(bad), bad=list(bad), filtered=filtered or {})
+
+    def train(self):
+        return list(self.lists[0])
+
+    def held_out(self):
+        return list(self.lists[1])
+
+
+@pytest.fixture(scope="module")
+def reward():
+    reward = WeightedSum({"accuracy": BoxedAccuracy()})
+    yield reward
+    reward.close()
+
+
+@pytest.fixture
+def curated(reward):
+    def run(problems, *, limits=LIMITS, **more):
+        usual = {"on_bad_row": "drop", "drop_contaminated": False, "benchmarks": {}}
+        return curate(
+            problems,
+            prompt=lambda problem, tokenizer: problem.text.split(),
+            policy=POLICY,
+            reward=reward,
+            limits=limits,
+            **(usual | more),
+        )
+
+    return run
+
+
+def ids(problems):
+    return [problem.id for problem in problems]
+
+
+def test_reference_solutions_are_graded_once_and_the_verdict_stays_with_the_problem(curated):
+    found = curated(Problems([RIGHT, WRONG, UNBOXED, BARE]))
+    assert [problem.solution_right for problem in found.train] == [True, False, False, None]
+    assert found.record["references"] == {
+        "solutions": 3,
+        "right": 1,
+        "usable": 1,
+        "rejected": [{"problem": "wrong", "verdict": "differs"}, {"problem": "unboxed", "verdict": "no box"}],
+        "too_long": [],
+    }
+
+
+@pytest.mark.parametrize(("model", "usable"), [(6, 1), (5, 0)])
+def test_a_reference_fits_with_its_prompt_and_its_end(curated, model, usable):
+    found = curated(Problems([RIGHT]), limits=Limits(prompt=3, model=model))  # 3 + 2 + 1 tokens
+    assert found.record["counts"]["references"] == {"solutions": 1, "right": 1, "usable": usable}
+    assert found.record["references"]["too_long"] == ([] if usable else ["right"])
+    assert found.train[0].solution_right is True
+
+
+def test_long_prompts_and_unreadable_golds_are_left_out_on_both_sides_with_the_reason(curated):
+    long = replace(RIGHT, id="long", text="one two three four")
+    void = replace(RIGHT, id="void", answers=("$$", " "))
+    row = BadRow("set", "row 3", "null came")
+    found = curated(Problems([RIGHT, long, void], [replace(long, id="held")], [row]))
+    assert (ids(found.train), ids(found.held_out)) == (["right"], [])
+    assert [(row["place"], row["kind"]) for row in found.record["bad_rows"]] == [
+        ("row 3", "unusable row"),
+        ("problem 'long'", "long prompt"),
+        ("problem 'void'", "unparsable gold"),
+        ("problem 'held'", "long prompt"),
+    ]
+    assert found.record["bad_rows"][1]["reason"] == "prompt of 4 tokens, at most rollout.prompt_limit=3 expected"
+    assert found.record["counts"]["bad_rows"] == {"unusable row": 1, "long prompt": 2, "unparsable gold": 1}
+
+
+def test_one_gold_that_can_be_read_is_enough(curated):
+    assert ids(curated(Problems([replace(RIGHT, answers=("$$", "7"))])).train) == ["right"]
+
+
+def test_bad_rows_are_refused_where_that_is_asked_for(curated):
+    long = replace(RIGHT, id="long", text="one two three four")
+    with pytest.raises(UserError) as caught:
+        curated(Problems([RIGHT, long, replace(long, id="longer")]), on_bad_row="refuse")
+    assert str(caught.value) == (
+        "set, problem 'long': prompt of 4 tokens, at most rollout.prompt_limit=3 expected (2 long prompt; 3 rows in all); "
+        "mend it, or leave such rows out with data.on_bad_row=drop"
+    )
+    assert ids(curated(Problems([RIGHT]), on_bad_row="refuse").train) == ["right"]
+
+
+def test_a_set_without_a_training_problem_left_is_refused(curated):
+    with pytest.raises(UserError, match=r"set: no training problem is left of 1 rows \(1 long prompt, 0 contaminated\)"):
+        curated(Problems([RIGHT]), limits=Limits(prompt=2, model=10))
+
+
+def test_an_engine_that_copies_solutions_needs_each_of_them_within_the_limit(curated):
+    limits = Limits(prompt=3, model=10, required_solution=3)
+    long = replace(RIGHT, id="long", solution=r"so so \boxed{7}")
+    found = curated(Problems([RIGHT, BARE, long]), limits=limits)
+    assert ids(found.train) == ["right"]
+    assert [row["reason"].split(";")[0] for row in found.record["bad_rows"]] == [
+        "a reference solution expected, since the engine copies it",
+        "reference solution of 4 tokens with its end, rollout.response_limit is 3",
+    ]
+
+
+def test_contaminated_problems_are_listed_and_dropped_only_on_demand(curated):
+    exam = Problem("exam", "One, two, three!", ("1",))
+    other = Problem("other", "five", ("1",))
+    kept = curated(Problems([RIGHT, WRONG]), benchmarks={"aime": [exam, other]})
+    assert ids(kept.train) == ["right", "wrong"]
+    assert kept.record["contamination"] == [
+        {"benchmark": "aime", "problem": "right", "other": "exam", "similarity": 1.0, "exact": True}
+    ]
+    assert kept.record["counts"]["contamination"] == {"aime": {"problems": 2, "exact": 1, "near": 0}}
+    dropped = curated(Problems([RIGHT, WRONG]), benchmarks={"aime": [exam, other]}, drop_contaminated=True)
+    assert ids(dropped.train) == ["wrong"]
+
+
+def test_the_record_is_json_and_its_counts_are_one_line(curated):
+    row = BadRow("set", "row 3", "null came")
+    exam = Problem("exam", "one two three", ("1",))
+    found = curated(
+        Problems([RIGHT, replace(RIGHT, id="again"), WRONG], [BARE], [row], {"hard": 2}), benchmarks={"aime": [exam]}
+    )
+    json.dumps(found.record, allow_nan=False)
+    assert describe(found.record["counts"]) == (
+        "3 training and 1 held-out problems of 5 rows; left out: 1 unusable row; filtered: 2 hard; 1 duplicates; "
+        "1 exact and 0 near of 1 benchmark problems, trained on all the same; 2 of 3 reference solutions grade right and fit"
+    )
+
+
+def test_nothing_is_said_of_what_is_not_there(curated):
+    assert describe(curated(Problems([BARE])).record["counts"]) == "1 training and 0 held-out problems of 1 rows"
+
+
+def test_the_references_of_hard_1k(curated):
+    path = EDGE_DATA / "train_data/deepscaler_hard-1k.json"
+    if not path.exists():
+        pytest.skip(f"{path} is absent; set EDGE_DATA")
+    found = curated(ProblemTable(path), limits=Limits(prompt=10_000, model=100_000))
+    assert found.record["counts"]["bad_rows"] == {}
+    assert found.record["counts"]["references"]["solutions"] == 1000
+    assert found.record["counts"]["references"]["right"] >= 960

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import lightning as L
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
@@ -14,13 +15,15 @@ from edge_lightning.cli.checks import (
     check_model,
     check_optimizer,
     check_processes,
-    check_prompts,
     check_source,
     check_values,
+    exam_length,
     length_limit,
 )
 from edge_lightning.curation import Limits, curate
+from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import Benchmark
+from edge_lightning.evaluation.progress import Display
 from edge_lightning.experience import Pipeline, check_group_size
 from edge_lightning.policy import Policy
 from edge_lightning.training.datamodule import ProblemDataModule
@@ -56,13 +59,12 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     problem_set = instantiate(cfg.data.problem_set, _convert_="all")
     policy = build_policy(cfg.model, folder, temperature=cfg.rollout.temperature)
     prompt, corrector = instantiate(cfg.prompt), instantiate(cfg.correction)
-    benchmarks = build_benchmarks(cfg)
-    limits = [cfg.rollout.response_limit + corrector.extra_tokens(policy.encode)]
-    limits += [benchmark.response_limit for benchmark in benchmarks]
-    max_model_len = length_limit(policy, cfg.rollout.prompt_limit, limits)
+    response_limit = cfg.rollout.response_limit + corrector.extra_tokens(policy.encode)
+    max_model_len = length_limit(policy, cfg.rollout.prompt_limit, response_limit)
     make_engine, objective = instantiate(cfg.engine), instantiate(cfg.objective)
     check_source(make_engine, objective, advantage, corrector, cfg.rollout.group_size)
     reward = instantiate(cfg.reward)
+    benchmarks = build_benchmarks(cfg)
     curated = curate(
         problem_set,
         on_bad_row=cfg.data.on_bad_row,
@@ -75,12 +77,12 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
             model=max_model_len,
             required_solution=cfg.rollout.response_limit if make_engine.func.provenance is Provenance.REFERENCE else None,
         ),
-        benchmarks={},
+        benchmarks={b.name: b.problem_set.held_out() for b in benchmarks if b.problem_set is not None},
     )
     make_datamodule = instantiate(cfg.datamodule, _partial_=True)  # Hydra would turn the problems into configuration
     datamodule = make_datamodule(train_problems=curated.train, held_out_problems=curated.held_out)
-    for benchmark in benchmarks:
-        check_prompts(benchmark.choose(datamodule.held_out_problems), prompt, policy, cfg.rollout.prompt_limit)
+    exams = [benchmark.exam(datamodule.held_out_problems, prompt) for benchmark in benchmarks]
+    max_model_len = max([max_model_len, *(exam_length(exam, policy) for exam in exams)])
     optimizer, schedule = instantiate(cfg.optimizer), instantiate(cfg.schedule)
     check_optimizer(policy, optimizer, schedule)
 
@@ -108,27 +110,28 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         max_model_len=max_model_len,
         folder=folder / "policy",
         max_engine_gap=cfg.rollout.max_engine_gap,
-        make_evaluation_engine=instantiate(cfg.evaluation.engine) if cfg.evaluation.engine and benchmarks else None,
+        make_evaluation_engine=instantiate(cfg.evaluation.engine) if cfg.evaluation.engine and exams else None,
     )
     record = instantiate(cfg.callbacks.record)(folder=folder)
+    display = Display()
     evaluations = EvaluationCallback(
-        benchmarks=benchmarks,
+        exams=exams,
         rollouts=rollouts,
         folder=folder,
+        display=display,
         every_n_steps=cfg.evaluation.every_n_steps,
         before=cfg.evaluation.before,
         after=cfg.evaluation.after,
     )
-    callbacks = [record, rollouts, evaluations]  # a step is recorded before it can be refused
-    if cfg.callbacks.get("progress"):
-        callbacks.append(instantiate(cfg.callbacks.progress)(record=record))
+    callbacks = [record]  # a step is recorded before it can be refused
+    if cfg.callbacks.get("progress"):  # shown before it is evaluated, which may take longer
+        callbacks.append(instantiate(cfg.callbacks.progress)(record=record, display=display))
+    callbacks += [rollouts, evaluations]
     callbacks += [
         instantiate(node)(dirpath=folder / "checkpoints")
         for name, node in cfg.callbacks.items()
         if name.endswith("_checkpoint") and node
     ]
-    if purge_step == datamodule.steps:
-        purge_step = None  # nothing comes after the last step, whose evaluation is to stay
     loggers = [
         instantiate(node)(save_dir=folder, name="", version=name, purge_step=purge_step) for name, node in cfg.logger.items()
     ]
@@ -149,4 +152,15 @@ def build_policy(cfg: DictConfig, folder: Path, *, temperature: float) -> Policy
 
 def build_benchmarks(cfg: DictConfig) -> list[Benchmark]:
     """The benchmarks of cfg.evaluation, in order."""
-    return [instantiate(node, _convert_="all") for node in (cfg.evaluation.benchmarks or {}).values() if node]
+    return [_benchmark(name, node) for name, node in (cfg.evaluation.benchmarks or {}).items() if node]
+
+
+def _benchmark(name: str, node: DictConfig) -> Benchmark:
+    try:
+        return instantiate(node, _convert_="all")
+    except InstantiationException as error:
+        if not isinstance(error.__cause__, UserError):
+            raise
+        # A problem set names its keys as those of the run's own data.
+        told = str(error.__cause__).replace("data.problem_set.", f"evaluation.benchmarks.{name}.problem_set.")
+        raise UserError(told) from error

@@ -14,6 +14,7 @@ from edge_lightning.correction.base import Corrector
 from edge_lightning.correction.none import NoCorrection
 from edge_lightning.curation import curate
 from edge_lightning.errors import UserError
+from edge_lightning.evaluation.benchmark import Exam
 from edge_lightning.experience import Pipeline
 from edge_lightning.objective.base import Objective
 from edge_lightning.policy import Policy
@@ -23,6 +24,7 @@ from edge_lightning.training.rollout_callback import RolloutCallback
 from edge_lightning.types import Problem, Provenance
 
 PRECISIONS = ("32-true", "bf16-mixed")
+SHORTENED_SHARE = 0.01  # of the problems of a benchmark, whose responses may have less room than the response limit
 NOT_FOR_THE_TRAINER = {
     "gradient_clip_val": "module.gradient_clip_norm",
     "accumulate_grad_batches": "datamodule.micro_batch_tokens",
@@ -134,28 +136,54 @@ def check_optimizer(policy: Policy, optimizer: Callable, schedule: Callable) -> 
         raise UserError(f"schedule: {error}; change schedule.*") from error
 
 
-def check_prompts(problems: Sequence[Problem], prompt: Prompt, policy: Policy, prompt_limit: int) -> None:
-    """Raise UserError for a prompt over the limit."""
+def check_prompts(
+    problems: Sequence[Problem], prompt: Prompt, policy: Policy, prompt_limit: int, key: str = "rollout.prompt_limit"
+) -> list[int]:
+    """The tokens of each prompt. Raises UserError for one over the limit, which `key` sets."""
     lengths = {problem.id: len(prompt(problem, policy.tokenizer)) for problem in problems}
     long = [name for name, tokens in lengths.items() if tokens > prompt_limit]
     if long:
         others = f" ({len(long)} of {len(problems)} prompts are longer, up to {max(lengths.values())} tokens)"
         raise UserError(
-            f"problem {long[0]!r}: prompt of {lengths[long[0]]} tokens, at most rollout.prompt_limit={prompt_limit} "
+            f"problem {long[0]!r}: prompt of {lengths[long[0]]} tokens, at most {key}={prompt_limit} "
             f"expected{others}; raise it or leave the problems out"
         )
+    return list(lengths.values())
 
 
-def length_limit(policy: Policy, prompt_limit: int, response_limits: Sequence[int]) -> int:
-    """The engine's limit on prompt and response together, in tokens.
+def exam_length(exam: Exam, policy: Policy) -> int:
+    """The engine's limit on prompt and response together that an evaluation needs, in tokens.
+
+    Responses to prompts that leave less than the response limit of the model's positions end sooner, and count as cut off.
+    The paper's own suite has two such problems for the paper's models (1332 + 3000 tokens, 4096 positions).
+
+    Raises:
+        UserError: a prompt is over the limit, or more than one in a hundred leaves too little room.
+    """
+    benchmark = exam.benchmark
+    key = f"evaluation.benchmarks.{benchmark.name}"
+    lengths = check_prompts(exam.problems, exam.prompt, policy, benchmark.prompt_limit, f"{key}.prompt_limit")
+    needed = [tokens + benchmark.response_limit for tokens in lengths]
+    short = sum(tokens > policy.max_positions for tokens in needed)
+    if short > len(needed) * SHORTENED_SHARE or max(lengths) >= policy.max_positions:
+        raise UserError(
+            f"evaluation {benchmark.name}: {short} of {len(needed)} problems need more than the model's "
+            f"{policy.max_positions} positions (prompts of up to {max(lengths)} tokens, responses of {key}.response_limit="
+            f"{benchmark.response_limit}), at most {SHORTENED_SHARE:.0%} expected; lower {key}.response_limit"
+        )
+    return min(max(needed), policy.max_positions)
+
+
+def length_limit(policy: Policy, prompt_limit: int, response_limit: int) -> int:
+    """The engine's limit on prompt, response and correction together that training needs, in tokens.
 
     Raises:
         UserError: the model was built for less.
     """
-    needed = prompt_limit + max(response_limits)
+    needed = prompt_limit + response_limit
     if needed > policy.max_positions:
         raise UserError(
-            f"rollout.prompt_limit={prompt_limit} and up to {max(response_limits)} tokens of response and correction need "
+            f"rollout.prompt_limit={prompt_limit} and up to {response_limit} tokens of response and correction need "
             f"{needed} positions, the model has {policy.max_positions}; lower rollout.prompt_limit, "
             "rollout.response_limit or rollout.reflection_limit"
         )

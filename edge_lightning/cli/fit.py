@@ -29,12 +29,12 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         refuse_changes(cfg, folder)
     else:
         refuse_second_run(folder)
-    run = build(cfg, folder, purge_step=_steps_done(checkpoint))
+    run = build(cfg, folder, purge_step=_purge_step(checkpoint))
     write_json(folder / "data.json", run.data)
     if checkpoint is None:
         OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
     print(
-        f"{cfg.data.name}: {describe(run.data)}\n"
+        f"{cfg.data.name}: {describe(run.data['counts'])}\n"
         f"{cfg.name}: {run.datamodule.steps} steps; starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}",
         file=sys.stderr,
     )
@@ -45,6 +45,7 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         "model": cfg.model.name,
         "data": cfg.data.name,
         "seed": cfg.seed,
+        "problems": run.data["counts"],
         "overrides": [o for o in HydraConfig.get().overrides.task if not o.startswith("resume=")],
         "folder": str(folder),
     }
@@ -74,11 +75,22 @@ def _how_to_go_on(run, folder: Path) -> str:
 
 def _steps_done(checkpoint: Path | None) -> int | None:
     """Steps in a checkpoint; None without one."""
+    return None if checkpoint is None else _load(checkpoint)["global_step"]
+
+
+def _purge_step(checkpoint: Path | None) -> int | None:
+    """The step from which tensorboard's files are void; None where training is over and nothing will be written again."""
     if checkpoint is None:
         return None
+    content = _load(checkpoint)
+    over = content["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"] > 0
+    return None if over else content["global_step"]
+
+
+def _load(checkpoint: Path) -> dict:
     import torch
 
-    return torch.load(checkpoint, map_location="cpu", weights_only=False, mmap=True)["global_step"]
+    return torch.load(checkpoint, map_location="cpu", weights_only=False, mmap=True)
 
 
 def _finish(summary: dict, run, folder: Path, status: str, start: float) -> dict:

@@ -26,6 +26,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from edge_lightning.cli.resume import quoted, resume_overrides
 from edge_lightning.errors import UserError
+from edge_lightning.evaluation.benchmark import AVERAGE
 
 PACKAGE = Path(__file__).resolve().parents[1]
 CONF = next(folder for folder in (PACKAGE / "conf", PACKAGE.parent / "conf") if folder.is_dir())
@@ -45,7 +46,7 @@ def run(command: str, arguments: list[str], task: Task) -> int:
     try:
         _refuse_other_flags(args)
         _refuse_groups_without_option(args.overrides)
-        overrides = [_with_path_quoted(override) for override in resume_overrides(args.overrides)]
+        overrides = [_with_path_quoted(override) for override in resume_overrides(args.overrides, command)]
         hydra = Hydra.create_main_hydra2("edge_lightning", create_config_search_path(str(CONF)))
         try:
             if args.cfg:
@@ -123,10 +124,14 @@ def outcome(folder: Path) -> str:
         return f"failed       {folder}"
     summary = json.loads(path.read_text())
     before, after = summary.get("before") or {}, summary.get("after") or summary.get("metrics") or {}
+    names = [name for name in after if name.endswith("/accuracy")]
+    if f"{AVERAGE}/accuracy" in names:  # of several benchmarks
+        names = [f"{AVERAGE}/accuracy"]
     scores = [
-        f"{name.removesuffix('/accuracy')} pass@1 " + (f"{before[name]:.3f} -> " if name in before else "") + f"{value:.3f}"
-        for name, value in after.items()
-        if name.endswith("/accuracy")
+        f"{name.removesuffix('/accuracy')} pass@1 "
+        + (f"{before[name]:.3f} -> " if name in before else "")
+        + f"{after[name]:.3f}"
+        for name in names
     ]
     return f"{summary['status']:<12} {', '.join(scores)}  {os.path.relpath(folder)}"
 

@@ -1,4 +1,4 @@
-"""resume=DIR: go on with a run in its own folder, under its own configuration.
+"""resume=DIR: go on with a training, a validation or a screening in its own folder, under its own configuration.
 
 The run's overrides are read back from its record; what stands beside resume=DIR on the command line comes on top, and may
 change only what does not change what was done so far.
@@ -14,25 +14,47 @@ from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.errors import UserError
 
-MAY_CHANGE = ("resume", "cpu_threads", "callbacks", "logger", "evaluation", "optimizer.lr", "model.lr")
+_HOW_IT_RUNS = (
+    "resume",
+    "cpu_threads",
+    "engine.max_num_seqs",
+    "engine.max_batch",
+    "engine.kv_cache_gib",
+    "engine.gpu_memory_utilization",
+)
+MAY_CHANGE = {
+    "fit": ("resume", "cpu_threads", "callbacks", "logger", "evaluation", "optimizer.lr", "model.lr"),
+    "validate": _HOW_IT_RUNS,
+    "screen": (*_HOW_IT_RUNS, "selection", "out"),
+}
 
 
-def resume_overrides(overrides: list[str]) -> list[str]:
+def resume_overrides(overrides: list[str], command: str) -> list[str]:
     """The overrides of the run to go on with, then these; unchanged without a resume.
 
     Raises:
-        UserError: the folder is no run with a checkpoint.
+        UserError: the folder is no training with a checkpoint, or nothing that this command has begun.
     """
     given = [o.split("=", 1)[1].strip("'\"") for o in overrides if o.startswith("resume=")]
     if not given or given[-1] in ("null", ""):
         return overrides
     folder = Path(given[-1])
     recorded = folder / ".hydra" / "overrides.yaml"
-    if recorded.exists() and (folder / "config.yaml").exists() and not last_checkpoint(folder).exists():
+    begun = recorded.exists() and (folder / "config.yaml").exists()
+    earlier_command = OmegaConf.load(folder / "config.yaml").get("command") if begun else command
+    if earlier_command != command:
+        raise UserError(
+            f"resume={folder}: that folder is of edge-lightning {earlier_command}; go on with it by that command"
+        )
+    if command == "fit" and begun and not last_checkpoint(folder).exists():
         raise UserError(f"resume={folder}: that run ended before its first checkpoint; start it again")
-    if not recorded.exists() or not last_checkpoint(folder).exists():
+    if command == "fit" and not begun:
         raise UserError(
             f"resume={folder}: the folder of a run with checkpoints/last.ckpt expected; give a folder under outputs/fit/"
+        )
+    if not begun:
+        raise UserError(
+            f"resume={folder}: the folder of a {command} that has begun expected; give a folder under outputs/{command}/"
         )
     earlier = yaml.safe_load(recorded.read_text()) or []
     rest = [o for o in (*earlier, *overrides) if not o.startswith("resume=")]
@@ -49,14 +71,13 @@ def refuse_finished(folder: Path) -> None:
     summary = folder / "summary.json"
     content = json.loads(summary.read_text()) if summary.exists() else {}
     if content.get("status") == "finished":
-        raise UserError(
-            f"resume={folder}: an unfinished run expected, that one has done its {content['steps']} steps; start a new run"
-        )
+        done = f"done its {content['steps']} steps" if "steps" in content else "scored every problem"
+        raise UserError(f"resume={folder}: an unfinished run expected, that one has {done}; start a new run")
 
 
 def refuse_second_run(folder: Path) -> None:
     """Raise UserError where another run has left its record: a new one would overwrite it bit by bit."""
-    if (folder / "metrics.csv").exists():
+    if any((folder / name).exists() for name in ("metrics.csv", "evaluation")):
         raise UserError(
             f"hydra.run.dir={folder}: the record of a run is there already; go on with it by resume={folder}, "
             "or give another folder"
@@ -68,7 +89,7 @@ def refuse_changes(cfg: DictConfig, folder: Path) -> None:
     before = _flat(OmegaConf.to_container(OmegaConf.load(folder / "config.yaml")))
     now = _flat(OmegaConf.to_container(cfg, resolve=True))
     for key in sorted(before.keys() | now.keys()):
-        free = any(key == k or key.startswith(f"{k}.") for k in MAY_CHANGE)
+        free = any(key == k or key.startswith(f"{k}.") for k in MAY_CHANGE[cfg.command])
         if not free and before.get(key) != now.get(key):
             raise UserError(
                 f"resume={folder}: {key} was {before.get(key)!r} in that run, {now.get(key)!r} came; "

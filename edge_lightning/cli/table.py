@@ -1,4 +1,4 @@
-"""What a finished command prints: a small table from its summary."""
+"""What a finished command prints: small tables from its summary."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from edge_lightning.evaluation.benchmark import AVERAGE
+
 
 def print_summary(summary: dict, folder: Path) -> None:
     """Accuracy with interval before and after, groups without a right answer, where time went, where files are."""
     console = Console(highlight=False)
-    console.print(summary_table(summary))
-    console.print("pass@1 on held-out problems x samples, with its 95 % interval over problems", soft_wrap=True)
+    for table in tables(summary):
+        console.print(table)
+    console.print("pass@1: mean over problems and samples, with its 95 % interval over problems", soft_wrap=True)
     if summary.get("overrides"):
         console.print(f"given     {escape(' '.join(summary['overrides']))}", soft_wrap=True)
     seconds = {k: v for k, v in summary["seconds"].items() if k != "whole_run" and v >= 0.05}
@@ -37,21 +40,30 @@ def tensorboard_command() -> str:
     return "tensorboard" if shutil.which("tensorboard") or not beside.exists() else os.path.relpath(beside)
 
 
-def summary_table(summary: dict) -> Table:
-    """Columns before and after for a fit, one for a validation."""
-    fitted = summary["command"] == "fit"
-    columns = [summary["before"] or {}, summary["after"] or {}] if fitted else [summary["metrics"]]
-    steps = f"{summary['steps']} steps, " if fitted else ""
+def tables(summary: dict) -> list[Table]:
+    """What came of a fit, before and after, or of a validation; then, of one, how the responses look."""
+    if summary["command"] == "fit":
+        return [accuracy_table(summary, {"before": summary["before"] or {}, "after": summary["after"] or {}})]
+    return [accuracy_table(summary, {"value": summary["metrics"]}), responses_table(summary["metrics"])]
+
+
+def accuracy_table(summary: dict, columns: dict[str, dict]) -> Table:
+    """One row a benchmark and pass@k, the averages below; a column for each set of metrics."""
+    steps = f"{summary['steps']} steps, " if summary["command"] == "fit" else ""
     table = Table(title=f"{summary['name']}: {steps}{summary['status']}", title_justify="left")
     table.add_column("", no_wrap=True)
-    for heading in ("before", "after") if fitted else ("value",):
+    for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
-    known = {key: value for column in columns for key, value in column.items()}
-    for name in sorted({key.split("/")[0] for key in known}):
-        size = f"{known[f'{name}/problems']:.0f} x {known[f'{name}/samples']:.0f}"
-        table.add_row(f"pass@1, {name} ({size})", *(_with_interval(column, name) for column in columns))
-        for key in sorted(k for k in known if k.startswith(f"{name}/pass@") and not k.endswith("@1")):
-            table.add_row(f"{key.split('/')[1]}", *(_number(column.get(key)) for column in columns))
+    known = {key: value for column in columns.values() for key, value in column.items()}
+    for name in benchmark_names(known):
+        if name == AVERAGE:
+            table.add_section()
+        table.add_row(f"pass@1, {_label(known, name)}", *(_with_interval(column, name) for column in columns.values()))
+        if name == AVERAGE:
+            plain = f"{AVERAGE}/accuracy_of_benchmarks"
+            table.add_row("pass@1, mean of benchmarks", *(_number(column.get(plain)) for column in columns.values()))
+        for k in pass_at(known, name):
+            table.add_row(f"pass@{k}", *(_number(column.get(f"{name}/pass@{k}")) for column in columns.values()))
     groups = summary.get("groups", {})
     if "all_wrong_sampled" in groups and summary["tokens"]["sampled"]:
         n = groups["all_wrong_sampled"]["steps_in_first_and_last"]
@@ -60,6 +72,41 @@ def summary_table(summary: dict) -> Table:
         for label, key in (("as sampled", "all_wrong_sampled"), ("after correction", "all_wrong_corrected")):
             table.add_row(f"  {label}", _percent(groups[key]["first"]), _percent(groups[key]["last"]))
     return table
+
+
+def responses_table(metrics: dict) -> Table:
+    """Shares of responses with a box and of those cut at the limit, their mean length; diversity for several samples."""
+    columns = {"boxed": ("formatted", _percent), "cut off": ("truncated", _percent), "tokens": ("tokens", _whole)}
+    if any(key.endswith("/answer_entropy") for key in metrics):
+        columns |= {"answer entropy": ("answer_entropy", _number), "collisions": ("collision_rate", _number)}
+    table = Table()
+    table.add_column("responses", no_wrap=True)
+    for heading in columns:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name in benchmark_names(metrics):
+        if name == AVERAGE:
+            table.add_section()
+        cells = [(metrics.get(f"{name}/{key}"), write) for key, write in columns.values()]
+        table.add_row(name, *("-" if value is None else write(value) for value, write in cells))
+    return table
+
+
+def benchmark_names(metrics: dict) -> list[str]:
+    """Benchmarks in the order of the metrics, then the average."""
+    names = list(dict.fromkeys(key.split("/")[0] for key in metrics))
+    return [name for name in names if name != AVERAGE] + [name for name in names if name == AVERAGE]
+
+
+def pass_at(metrics: dict, name: str) -> list[int]:
+    """The k of a benchmark's pass@k, save 1, which its accuracy is."""
+    return sorted(
+        int(k) for key in metrics for head, _, k in [key.partition("/pass@")] if head == name and k not in ("", "1")
+    )
+
+
+def _label(metrics: dict, name: str) -> str:
+    problems, samples = metrics[f"{name}/problems"], metrics.get(f"{name}/samples")
+    return f"{name} ({problems:.0f}{'' if samples is None else f' x {samples:.0f}'})"
 
 
 def _with_interval(metrics: dict, name: str) -> str:
@@ -71,6 +118,10 @@ def _with_interval(metrics: dict, name: str) -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def _whole(value: float) -> str:
+    return f"{value:.0f}"
 
 
 def _percent(value: float) -> str:

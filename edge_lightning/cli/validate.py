@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from functools import partial
 from pathlib import Path
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TaskID
 
 from edge_lightning.cli.process import hush, prepare
+from edge_lightning.cli.resume import refuse_changes, refuse_finished, refuse_second_run
 from edge_lightning.errors import UserError
 
 
@@ -21,10 +20,12 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     import torch
 
     from edge_lightning.cli.build import build_benchmarks, build_policy
-    from edge_lightning.cli.checks import check_prompts, length_limit
+    from edge_lightning.cli.checks import check_prompts, exam_length
     from edge_lightning.cli.schema import check, check_call
     from edge_lightning.cli.table import print_summary
-    from edge_lightning.evaluation.benchmark import evaluate, write_evaluation
+    from edge_lightning.evaluation.progress import Display, outcome_line
+    from edge_lightning.evaluation.suite import evaluate_suite
+    from edge_lightning.stopwatch import Stopwatch
     from edge_lightning.training.summary import git_commit, versions, write_json
 
     hush()
@@ -35,45 +36,55 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     path = policy_folder(cfg.ckpt)
     with open_dict(cfg):
         cfg.model.path = path
+    if cfg.resume:
+        refuse_finished(folder)
+        refuse_changes(cfg, folder)
+    else:
+        refuse_second_run(folder)
     benchmarks = build_benchmarks(cfg)
     if not benchmarks:
         raise UserError("evaluation.benchmarks is empty: at least one benchmark expected; set evaluation=smoke")
     policy = build_policy(cfg.model, folder, temperature=1.0).eval()
     if torch.cuda.is_available():  # not yet run on hardware
         policy.cuda()
-    prompt, reward = instantiate(cfg.prompt), instantiate(cfg.reward)
-    held_out = instantiate(cfg.data.problem_set).held_out()
-    chosen = {benchmark.name: benchmark.choose(held_out) for benchmark in benchmarks}
-    for problems in chosen.values():
-        check_prompts(problems, prompt, policy, cfg.rollout.prompt_limit)
-    OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
+    of_the_data = any(benchmark.problem_set is None for benchmark in benchmarks)
+    held_out = instantiate(cfg.data.problem_set).held_out() if of_the_data else []
+    prompt = instantiate(cfg.prompt)
+    exams = [benchmark.exam(held_out, prompt) for benchmark in benchmarks]
+    limit = max(exam_length(exam, policy) for exam in exams)
+    if not cfg.resume:
+        OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
     policy.save_config(folder / "policy")
-    limit = length_limit(policy, cfg.rollout.prompt_limit, [b.response_limit for b in benchmarks])
+    print(f"{cfg.name}: starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}", file=sys.stderr)
     engine = instantiate(cfg.engine)(policy=policy, folder=folder / "policy", max_model_len=limit)
-    bars = Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True))
+    reward, display, clock = instantiate(cfg.reward), Display(), Stopwatch()
+    done: list[str] = []
+
+    def report(name: str, metrics: dict[str, float]) -> None:
+        done.append(name)
+        display.line(outcome_line(0, name, metrics))
+
     try:
         engine.push_weights(policy, 0)
-        results, seconds = {}, {}
-        bars.start()
-        for benchmark in benchmarks:
-            began = time.time()
-            bar = bars.add_task(benchmark.name, total=len(chosen[benchmark.name]))
-            found = evaluate(
-                benchmark,
-                chosen[benchmark.name],
-                policy=policy,
-                engine=engine,
-                prompt=prompt,
-                reward=reward,
-                step=0,
-                weights_version=0,
-                on_progress=partial(_advance, bars, bar),
-            )
-            write_evaluation(folder / "evaluation", found)
-            results |= {f"{benchmark.name}/{key}": value for key, value in found.metrics.items()}
-            seconds[benchmark.name] = time.time() - began
+        display.start()
+        metrics = evaluate_suite(
+            exams,
+            policy=policy,
+            engine=engine,
+            reward=reward,
+            folder=folder,
+            step=0,
+            weights_version=0,
+            show=display.benchmark,
+            report=report,
+            clock=clock,
+        )
+    except KeyboardInterrupt:
+        raise UserError(
+            f"interrupted after {len(done)} of {len(exams)} benchmarks; go on with edge-lightning validate resume={folder}"
+        ) from None
     finally:
-        bars.stop()
+        display.stop()
         engine.close()
         reward.close()
     summary = {
@@ -82,19 +93,15 @@ def validate(cfg: DictConfig, folder: Path) -> None:
         "status": "finished",
         "ckpt": cfg.ckpt,
         "policy": path,
-        "data": cfg.data.name,
-        "metrics": results,
-        "seconds": {**seconds, "whole_run": time.time() - start},
+        "data": cfg.data.name if of_the_data else None,
+        "metrics": metrics,
+        "seconds": {**clock.seconds, "whole_run": time.time() - start},
         "grading_timeouts": reward.timeouts,
         "versions": versions(),
         "git_commit": git_commit(),
     }
     write_json(folder / "summary.json", summary)
     print_summary(summary, folder)
-
-
-def _advance(bars: Progress, bar: TaskID, problems_done: int) -> None:
-    bars.update(bar, completed=problems_done)
 
 
 def policy_folder(ckpt: str) -> str:

@@ -19,6 +19,8 @@ from edge_lightning.errors import UserError, require_at_least_one
 class LastCheckpoint(Checkpoint):
     """Writes last.ckpt each n steps or minutes, and at the end, whole or not at all, after all other callbacks.
 
+    An evaluation has it written before it begins, too.
+
     Args:
         dirpath: folder of the file.
         every_n_steps: the most steps that a killed run does again.
@@ -37,11 +39,14 @@ class LastCheckpoint(Checkpoint):
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs, batch, batch_idx: int) -> None:
         minutes = (time.monotonic() - self.saved_at) / 60
         if (batch.step + 1) % self.every_n_steps == 0 or minutes >= self.every_n_minutes:
-            save(trainer, self.path)
-            self.saved_at = time.monotonic()
+            self.write(trainer)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.write(trainer)
+
+    def write(self, trainer: L.Trainer) -> None:
         save(trainer, self.path)
+        self.saved_at = time.monotonic()
 
 
 class BestCheckpoint(Checkpoint):
@@ -52,14 +57,23 @@ class BestCheckpoint(Checkpoint):
     Args:
         dirpath: folder of the file.
         monitor: a metric of trainer.callback_metrics, larger is better; a run that has no such metric writes nothing.
+            None: there is nothing to go by.
     """
 
-    def __init__(self, *, dirpath: Path, monitor: str):
+    def __init__(self, *, dirpath: Path, monitor: str | None):
         self.path = Path(dirpath) / "best.ckpt"
         self.monitor = monitor
         self.best: float | None = None
 
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """A resumed run may do the evaluation of its checkpoint's step first."""
+        if trainer.global_step > 0:
+            self._compare(trainer)
+
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs, batch, batch_idx: int) -> None:
+        self._compare(trainer)
+
+    def _compare(self, trainer: L.Trainer) -> None:
         evaluated = trainer.callback_metrics.get("evaluation/step")
         if evaluated is None or int(evaluated) != trainer.global_step or self.monitor not in trainer.callback_metrics:
             return

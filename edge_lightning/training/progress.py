@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import lightning as L
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from edge_lightning.errors import require_at_least_one
+from edge_lightning.evaluation.progress import Display
 from edge_lightning.experience import Rollout
 from edge_lightning.training.module import PolicyModule
 from edge_lightning.training.record_callback import RecordCallback
@@ -19,45 +18,34 @@ class ProgressCallback(L.Callback):
 
     Args:
         record: whose latest figures are shown; it stands in front of this callback.
+        display: that evaluations show themselves in, too.
         line_every_n_steps: where there is no terminal.
     """
 
-    def __init__(self, *, record: RecordCallback, line_every_n_steps: int = 25):
+    def __init__(self, *, record: RecordCallback, display: Display, line_every_n_steps: int = 25):
         self.record = record
+        self.display = display
         require_at_least_one("callbacks.progress.line_every_n_steps", line_every_n_steps)
         self.line_every_n_steps = line_every_n_steps
-        self.console = Console(stderr=True)
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}"),
-            console=self.console,
-            disable=not self.console.is_terminal,
-        )
 
     def on_train_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
-        self.task = self.progress.add_task(
-            "steps", total=trainer.datamodule.steps, completed=trainer.global_step, figures=""
-        )
-        self.progress.start()
+        self.task = self.display.bar("steps", trainer.datamodule.steps, completed=trainer.global_step)
+        self.display.start()
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: PolicyModule, outputs, batch: Rollout, batch_idx: int
     ) -> None:
         figures = describe(self.record.latest)
-        self.progress.update(self.task, completed=batch.step + 1, figures=figures)
+        self.display.progress.update(self.task, completed=batch.step + 1, figures=figures)
         steps = trainer.datamodule.steps
-        if not self.console.is_terminal and ((batch.step + 1) % self.line_every_n_steps == 0 or batch.step + 1 == steps):
-            self.console.print(f"step {batch.step + 1}/{steps}  {figures}", highlight=False)
+        if not self.display.live and ((batch.step + 1) % self.line_every_n_steps == 0 or batch.step + 1 == steps):
+            self.display.line(f"step {batch.step + 1}/{steps}  {figures}")
 
     def on_train_end(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
-        self.progress.stop()
+        self.display.stop()
 
     def on_exception(self, trainer: L.Trainer, pl_module: PolicyModule, exception: BaseException) -> None:
-        self.progress.stop()
+        self.display.stop()
 
 
 def describe(metrics: dict[str, float]) -> str:

@@ -1,0 +1,90 @@
+"""What is told of an evaluation: figures of each benchmark, and over all of them.
+
+docs/metrics.md says what each means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from edge_lightning.evaluation.benchmark import AVERAGE
+from edge_lightning.evaluation.diversity import answer_entropy, answer_key, collision_rate
+from edge_lightning.evaluation.scores import mean_with_interval, pass_at_k
+
+NOT_AVERAGED = ("accuracy", "accuracy_low", "accuracy_high", "problems", "samples")
+
+
+def summarize(rows: Sequence[dict], *, samples: int, k: Sequence[int]) -> dict[str, float]:
+    """Figures of one benchmark; each is a mean over problems.
+
+    Args:
+        rows: one a response, `samples` of each problem.
+    """
+    right = right_by_problem(rows)
+    accuracy, low, high = mean_with_interval([sum(flags) / len(flags) for flags in right.values()])
+    metrics = {"accuracy": accuracy, "accuracy_low": low, "accuracy_high": high}
+    if samples > 1:
+        metrics[f"avg@{samples}"] = accuracy
+    for each in k:
+        metrics[f"pass@{each}"] = _mean([pass_at_k(len(flags), sum(flags), each) for flags in right.values()])
+    metrics["formatted"] = _mean([row["formatted"] for row in rows])
+    metrics["truncated"] = _mean([row["finish_reason"] == "length" for row in rows])
+    metrics["tokens"] = _mean([row["tokens"] for row in rows])
+    if samples > 1:
+        answers: dict[str, list[tuple[str, str]]] = {}
+        for row in rows:
+            answers.setdefault(row["problem_id"], []).append(answer_key(row["answer"], right=row["correct"]))
+        metrics["answer_entropy"] = _mean([answer_entropy(given) for given in answers.values()])
+        metrics["collision_rate"] = _mean([collision_rate(given) for given in answers.values()])
+    metrics["problems"] = len(right)
+    metrics["samples"] = samples
+    return metrics
+
+
+def averages(rows: Mapping[str, Sequence[dict]], metrics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Figures over all benchmarks; none for fewer than two.
+
+    `accuracy` is that of all problems pooled, right / problems, so a large benchmark weighs more; the interval draws from
+    the pooled problems. `accuracy_of_benchmarks` is the plain mean of the benchmarks' accuracies. Every other figure that
+    all benchmarks have is weighted by problems too.
+
+    Args:
+        rows, metrics: by benchmark.
+    """
+    if len(metrics) < 2:
+        return {}
+    rates = [sum(flags) / len(flags) for name in metrics for flags in right_by_problem(rows[name]).values()]
+    accuracy, low, high = mean_with_interval(rates)
+    found = {
+        "accuracy": accuracy,
+        "accuracy_low": low,
+        "accuracy_high": high,
+        "accuracy_of_benchmarks": _mean([figures["accuracy"] for figures in metrics.values()]),
+    }
+    first, *others = metrics.values()
+    for key in first:
+        if key not in NOT_AVERAGED and all(key in figures for figures in others):
+            found[key] = sum(figures[key] * figures["problems"] for figures in metrics.values()) / len(rates)
+    found["problems"] = len(rates)
+    if len({figures["samples"] for figures in metrics.values()}) == 1:
+        found["samples"] = first["samples"]
+    return found
+
+
+def named(rows: Mapping[str, Sequence[dict]], metrics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """All figures as <benchmark>/<figure>, those over all benchmarks as average/<figure>."""
+    over_all = averages(rows, metrics)
+    everything = {**metrics, **({AVERAGE: over_all} if over_all else {})}
+    return {f"{name}/{key}": value for name, figures in everything.items() for key, value in figures.items()}
+
+
+def right_by_problem(rows: Sequence[dict]) -> dict[str, list[bool]]:
+    """Whether each response is right, problem by problem."""
+    right: dict[str, list[bool]] = {}
+    for row in rows:
+        right.setdefault(row["problem_id"], []).append(row["correct"])
+    return right
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

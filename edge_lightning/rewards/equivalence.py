@@ -1,158 +1,111 @@
-"""Whether an answer equals an accepted one: as text, as numbers, else by math-verify in a process that can be killed.
+"""Whether answers equal golds: as text, as numbers and forms, else by computer algebra in a process that can be killed.
 
-The process is a fresh interpreter and not one of multiprocessing, whose forkserver and spawn import the run's main
-module again in every worker: a script without a main guard would grade nothing, and a command line would load torch.
-Left out: anything that knows a data set's habits (units, words, percent signs).
+The order of decisions, cheapest first; the first that decides ends it:
+
+    equal texts                                      here, any length
+    not read: braces do not pair, over 1,000 characters     differs
+    equal forms, plain arithmetic, items of them     here, exactly
+    too costly for computer algebra                  differs
+    everything else                                  in a worker, within `timeout_s`
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import select
-import shlex
-import subprocess
-import sys
-import weakref
-from collections import OrderedDict
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Sequence
-from decimal import Decimal
-from pathlib import Path
 
-import edge_lightning
 from edge_lightning.errors import UserError, require_at_least_one
+from edge_lightning.rewards.comparison import same
+from edge_lightning.rewards.exact import Exact, Undecided
+from edge_lightning.rewards.forms import parsed
+from edge_lightning.rewards.pool import Pool
+from edge_lightning.rewards.reading import read
 from edge_lightning.types import Verdict
 
-_LONGEST = 1000  # characters of an answer that is looked at; a longer one is right only if it equals a gold as text
 _CACHED = 10_000
-_START_S = 120.0
-_DOLLAR = re.compile(r"(?<!\\)\$")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
+_KEPT = 100
+
+Pair = tuple[tuple[str, ...], str]
 
 
 class Equivalence:
     """Compares answers with golds. Each pair is judged once; the verdicts of the last 10,000 are kept.
 
-    Equal texts are equal. Two plain numbers (an optional sign, digits, at most one point) are compared exactly, so
-    0.333 is not 1/3. Everything else is math-verify's to decide, in a process that starts with the first such pair; one
-    that takes longer than `timeout_s` seconds, or ends, is killed and replaced, and the answer is wrong.
+    Args:
+        timeout_s: wall clock for one answer and all its golds; past it the answer is wrong.
+        workers: processes that compare, started when first needed.
 
     Attributes:
         timeouts: pairs that ran out of time.
+        given_up: the last 100 of those pairs.
     """
 
     def __init__(self, timeout_s: float = 5.0, workers: int = 2):
         if not 0 < timeout_s < math.inf:
             raise UserError(f"reward.parts.accuracy.timeout_s={timeout_s}: a finite number of seconds above 0 expected")
         require_at_least_one("reward.parts.accuracy.workers", workers)
-        self.timeout_s = timeout_s
         self.timeouts = 0
-        self._verdicts: OrderedDict[tuple[tuple[str, ...], str], Verdict] = OrderedDict()
-        self._worker: subprocess.Popen[bytes] | None = None
-        self._finalizer: weakref.finalize | None = None
+        self.given_up: deque[Pair] = deque(maxlen=_KEPT)
+        self._pool = Pool(timeout_s, workers)
+        self._lock = threading.Lock()
+        self._verdicts: OrderedDict[Pair, Verdict] = OrderedDict()
 
     def __call__(self, pairs: Sequence[tuple[Sequence[str], str]]) -> list[Verdict]:
         """The verdict on each (golds, answer), in order.
 
         Raises:
-            RuntimeError: the process does not start at all. No text is a reason to raise.
+            RuntimeError: a process does not start at all. No text is a reason to raise.
         """
-        return [self._judge([_bare(gold) for gold in golds], _bare(answer)) for golds, answer in pairs]
+        keys = [(tuple(golds), answer) for golds, answer in pairs]
+        with self._lock:
+            known = {key: self._verdicts[key] for key in set(keys) if key in self._verdicts}
+            new = [key for key in dict.fromkeys(keys) if key not in known]
+            known |= {key: _decided(*key) for key in new}
+            asked = [key for key in new if known[key] is None]
+            for key, verdict in zip(asked, self._pool(asked), strict=True):
+                known[key] = verdict
+                if verdict is Verdict.TIMED_OUT:
+                    self.timeouts += 1
+                    self.given_up.append(key)
+            self._remember(known)
+        return [known[key] for key in keys]
 
     def readable(self, golds: Sequence[str]) -> list[bool]:
-        """Whether each gold can be compared with at all."""
-        return [bool(_bare(gold)) for gold in golds]
+        """Whether each gold can be compared with: not empty, braces paired, no command without its argument, not over
+        1,000 characters. Words and what no parser knows are readable; they match their own spelling."""
+        return [bool(read(gold)) for gold in golds]
 
     def close(self) -> None:
-        """End the process. Safe to call twice; another comparison starts a new one."""
-        if self._finalizer is not None:
-            self._finalizer()
-        self._worker = None
+        """End the processes. Safe to call twice; another comparison starts new ones."""
+        self._pool.close()
 
-    def _judge(self, golds: list[str], answer: str) -> Verdict:
-        if answer and answer in golds:
-            return Verdict.MATCHED
-        if not any(golds):
-            return Verdict.UNPARSABLE_GOLD
-        if not answer or len(answer) > _LONGEST:
-            return Verdict.DIFFERS
-        number = _number(answer)
-        if number is not None and any(_number(gold) == number for gold in golds):
-            return Verdict.MATCHED
-        # Two plain numbers have been decided, gold by gold.
-        open_golds = [gold for gold in golds if 0 < len(gold) <= _LONGEST and (number is None or _number(gold) is None)]
-        if not open_golds:
-            return Verdict.DIFFERS
-        pair = (tuple(open_golds), answer)
-        if pair not in self._verdicts:
-            self._verdicts[pair] = self._ask(*pair)
-            if len(self._verdicts) > _CACHED:
-                self._verdicts.popitem(last=False)
-        self._verdicts.move_to_end(pair)
-        return self._verdicts[pair]
+    def _remember(self, verdicts: dict[Pair, Verdict]) -> None:
+        for key, verdict in verdicts.items():
+            self._verdicts[key] = verdict
+            self._verdicts.move_to_end(key)
+        while len(self._verdicts) > _CACHED:
+            self._verdicts.popitem(last=False)
 
-    def _ask(self, golds: tuple[str, ...], answer: str) -> Verdict:
-        if self._worker is not None and self._worker.poll() is not None:
-            self.close()  # it ended between two pairs, which is not this pair's fault
-        worker = self._worker or self._start()
+
+def _decided(golds: tuple[str, ...], answer: str) -> Verdict | None:
+    """The verdict as far as it takes no process; None if it does."""
+    if answer.strip() and any(gold.strip() == answer.strip() for gold in golds):
+        return Verdict.MATCHED
+    wanted = [tokens for tokens in map(read, golds) if tokens]
+    if not wanted:
+        return Verdict.UNPARSABLE_GOLD
+    found = read(answer)
+    if not found:
+        return Verdict.DIFFERS
+    if found in wanted:
+        return Verdict.MATCHED
+    form, undecided = parsed(found), False
+    for tokens in wanted:
         try:
-            worker.stdin.write(json.dumps([golds, answer]).encode() + b"\n")
-            reply = _reply(worker, self.timeout_s)
-        except TimeoutError:
-            self.timeouts += 1
-            self.close()
-            return Verdict.TIMED_OUT
-        except BrokenPipeError:
-            reply = b""
-        if not reply:
-            self.close()
-        return Verdict.MATCHED if reply == b"1\n" else Verdict.DIFFERS
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        root = str(Path(edge_lightning.__file__).parents[1])  # at the end of the path, where it hides no module
-        code = f"import sys; sys.path.append({root!r}); from edge_lightning.rewards.worker import main; "
-        command = [sys.executable, "-P", "-c", f"{code}main({2 * self.timeout_s})"]
-        worker = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            start_new_session=True,  # Ctrl-C is the run's to handle
-        )
-        self._worker = worker
-        self._finalizer = weakref.finalize(self, _end, worker)  # runs at exit too
-        try:
-            ready = _reply(worker, _START_S) == b"ready\n"
-        except TimeoutError:
-            ready = False
-        if not ready:
-            self.close()
-            raise RuntimeError(f"the process that grades did not start; run {shlex.join(command)} to see why")
-        return worker
-
-
-def _reply(worker: subprocess.Popen[bytes], timeout_s: float) -> bytes:
-    """The next line, empty if the process has ended. Replies are short, so a line comes whole."""
-    waiting = select.poll()  # select.select refuses file descriptors over 1023
-    waiting.register(worker.stdout, select.POLLIN)
-    if not waiting.poll(1000 * timeout_s):
-        raise TimeoutError
-    return worker.stdout.read(64)
-
-
-def _end(worker: subprocess.Popen[bytes]) -> None:
-    worker.kill()
-    worker.wait()
-    worker.stdin.close()
-    worker.stdout.close()
-
-
-def _bare(text: str) -> str:
-    """The text without dollar signs that open or close mathematics, and without white space around it."""
-    return _DOLLAR.sub("", text).strip()
-
-
-def _number(text: str) -> Decimal | None:
-    return Decimal(text) if len(text) <= _LONGEST and _NUMBER.fullmatch(text) else None
+            if same(parsed(tokens), form, Exact()):
+                return Verdict.MATCHED
+        except Undecided:
+            undecided = True
+    return None if undecided else Verdict.DIFFERS

@@ -1,8 +1,8 @@
-"""The process that compares answers with math-verify; `equivalence.py` starts it.
+"""The process that compares what takes computer algebra; `pool.py` starts it.
 
 Reads one JSON line [golds, answer] at a time and writes one line: "ready" first, then "1" or "0" for each.
-A comparison that takes longer than the limit ends the process from within, so that it can't outlive a killed run.
-Left out: any import of this package, so that a replacement starts soon.
+It ends when its input closes, when its parent is gone, and when a comparison takes longer than the limit, so that it
+can't outlive a killed run. Left out: torch and whatever else would make a replacement start slowly.
 """
 
 from __future__ import annotations
@@ -14,22 +14,29 @@ os.environ["SYMPY_GROUND_TYPES"] = "python"  # read on import; no verdict may de
 import json
 import logging
 import resource
+import select
 import signal
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from math_verify import LatexExtractionConfig, parse, verify
+from edge_lightning.rewards.comparison import same
+from edge_lightning.rewards.forms import parsed
+from edge_lightning.rewards.reading import read
+from edge_lightning.rewards.symbolic import Symbolic
 
-_LATEX = [LatexExtractionConfig()]
-_MEMORY_BYTES = 4 * 2**30  # a power tower asks for more; then it is a MemoryError here and not the machine's end
+MEMORY_BYTES = 2 * 2**30  # a text that asks for more is a MemoryError here and not the machine's end
+_LOOK_FOR_PARENT_S = 5.0
 
 
 def equivalent(golds: Sequence[str], answer: str) -> bool:
-    """Whether math-verify takes the answer for one of the golds. Runs as long as it runs."""
+    """Whether the answer equals one of the golds. Runs as long as it runs."""
+    tokens = read(answer)
+    return tokens is not None and any(_equals(gold, parsed(tokens)) for gold in golds)
+
+
+def _equals(gold: str, answer) -> bool:
+    tokens = read(gold)
     try:
-        found = parse(f"${answer}$", _LATEX, parsing_timeout=None)
-        wanted = [parse(f"${gold}$", _LATEX, parsing_timeout=None) for gold in golds]
-        return any(verify(gold, found, timeout_seconds=None) for gold in wanted)
+        return tokens is not None and same(parsed(tokens), answer, Symbolic())
     except Exception:  # whatever sympy makes of a model's text, the text is not the answer
         return False
 
@@ -40,13 +47,31 @@ def main(limit_s: float) -> None:
     os.dup2(2, 1)  # what the parsers print is no reply
     logging.disable()
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    soft = _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-    equivalent([r"\frac{1}{2}"], "0.5")  # what loads with the first comparison takes none of its time
+    resource.setrlimit(
+        resource.RLIMIT_AS, (MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard), hard)
+    )
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    equivalent([r"\frac{\sqrt{2}}{2}x"], r"x/\sqrt{2}")  # what loads with the first comparison takes none of its time
     print("ready", file=replies, flush=True)
-    for line in sys.stdin:
+    for line in _lines():
         golds, answer = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, limit_s)  # no handler: the kernel ends the process
         verdict = equivalent(golds, answer)
         signal.setitimer(signal.ITIMER_REAL, 0)
         print(int(verdict), file=replies, flush=True)
+
+
+def _lines() -> Iterator[bytes]:
+    """Lines of the input until it closes or the parent is gone: a fork of the parent may hold the other end open."""
+    parent, held = os.getppid(), b""
+    while True:
+        ready, _, _ = select.select([0], [], [], _LOOK_FOR_PARENT_S)
+        if not ready:
+            if os.getppid() != parent:
+                return
+            continue
+        read_now = os.read(0, 65536)
+        if not read_now:
+            return
+        *lines, held = (held + read_now).split(b"\n")
+        yield from lines

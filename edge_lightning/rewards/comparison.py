@@ -1,0 +1,301 @@
+r"""Whether two answers are the same answer, decided from their forms; what two expressions are worth is asked of a judge.
+
+Not symmetric where the gold says more: the value alone answers a gold `x = 5`, and so does any `... = 5` a gold `5`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from edge_lightning.rewards import numbers
+from edge_lightning.rewards.forms import (
+    EQUAL,
+    ORDER,
+    Bracketed,
+    Form,
+    Leaf,
+    Listed,
+    Option,
+    Ratio,
+    Relation,
+    Table,
+    Union,
+    Words,
+)
+from edge_lightning.rewards.measures import same_unit
+from edge_lightning.rewards.reading import Tokens
+
+_MOST_ITEMS = 60  # of lists without order, whose comparison takes their product
+_INFINITE = Leaf(("\\infty",)), Leaf(("-", "\\infty"))
+_OPERATORS = frozenset(["+", "-", "\\cdot", "/", "^", "\\frac", "\\sqrt", "!", "|", "\\lfloor", "\\lceil", "\\binom"])
+
+
+class Judge(Protocol):
+    """Decides about expressions."""
+
+    def equal(self, gold: Tokens, answer: Tokens) -> bool:
+        """Whether two expressions are equal wherever both are defined."""
+
+    def ratio_sign(self, gold: tuple[Tokens, Tokens], answer: tuple[Tokens, Tokens]) -> int:
+        """The sign of k where gold[0] - gold[1] = k (answer[0] - answer[1]) for a constant k; 0 if there is none."""
+
+
+def same(gold: Form, answer: Form, judge: Judge) -> bool:
+    """Whether the answer is the gold."""
+    if gold == answer:
+        return True
+    match gold, answer:
+        case Option(), Option():
+            return gold.letter == answer.letter and same(gold.content, answer.content, judge)
+        case _, Option():
+            return _letters(gold) == answer.letter or same(gold, answer.content, judge)
+        case Option(), _:
+            return _letters(answer) == gold.letter or same(gold.content, answer, judge)
+        case (Relation(), Relation() | Listed()) | (Listed(), Relation()) if _assignments(gold) and _assignments(answer):
+            return _any_order(_assignments(gold), _assignments(answer), judge)
+        case Relation(), Relation():
+            return _same_relation(gold, answer, judge)
+        case _, Relation():
+            return _same_as_relation(gold, answer, judge)
+        case Relation(), _:
+            if set(gold.signs) <= EQUAL:
+                return _is_name(gold.sides[0]) and same(gold.sides[-1], answer, judge)
+            interval = _interval(gold)
+            return interval is not None and same(interval, answer, judge)
+        case (Words(), _) | (_, Words()):
+            return _letters(gold) is not None and _letters(gold) == _letters(answer)
+        case Leaf(), Leaf():
+            return same_unit(gold.unit, answer.unit) and _same_value(gold.tokens, answer.tokens, judge)
+        case Bracketed(), Bracketed():
+            brackets = gold.opening == answer.opening and gold.closing == answer.closing
+            return brackets and _in_order(gold.items, answer.items, judge)
+        case Listed(), Listed():
+            return _same_items(gold, answer, judge)
+        case Listed(items=[only]), _:
+            return same(only, answer, judge)
+        case _, Listed(items=[only]):
+            return same(gold, only, judge)
+        case (Listed(braces=False), Bracketed(opening="(", closing=")")) | (Bracketed(opening="("), Listed(braces=False)):
+            return _in_order(gold.items, answer.items, judge)
+        case (Listed(items=[]), Leaf(tokens=("\\emptyset",))) | (Leaf(tokens=("\\emptyset",)), Listed(items=[])):
+            return True
+        case Union(), Union():
+            return _any_order(gold.parts, answer.parts, judge)
+        case Table(), Table():
+            return len(gold.rows) == len(answer.rows) and all(
+                _in_order(one, other, judge) for one, other in zip(gold.rows, answer.rows)
+            )
+        case Ratio(), Ratio():
+            return _in_order(gold.parts, answer.parts, judge) or _same_ratio(gold.parts, answer.parts)
+        case (Ratio(), Leaf()) | (Leaf(), Ratio()):
+            return _ratio_value(gold) is not None and _ratio_value(gold) == _ratio_value(answer)
+    return False
+
+
+def _in_order(gold: Sequence[Form], answer: Sequence[Form], judge: Judge) -> bool:
+    return len(gold) == len(answer) and all(same(one, other, judge) for one, other in zip(gold, answer))
+
+
+def _any_order(gold: Sequence[Form], answer: Sequence[Form], judge: Judge) -> bool:
+    """Whether the items pair off. Items that are spelled alike pair first, since that costs nothing."""
+    if len(gold) != len(answer):
+        return False
+    left = list(answer)
+    apart = [item for item in gold if not _removed(left, item)]
+    if len(left) > _MOST_ITEMS:
+        return False
+    for item in apart:
+        found = next((at for at, other in enumerate(left) if same(item, other, judge)), None)
+        if found is None:
+            return False
+        left.pop(found)
+    return True
+
+
+def _removed(items: list[Form], item: Form) -> bool:
+    if item in items:
+        items.remove(item)
+        return True
+    return False
+
+
+def _same_items(gold: Listed, answer: Listed, judge: Judge) -> bool:
+    if gold.elided or answer.elided:
+        return _in_order(gold.items, answer.items, judge)
+    if gold.braces and answer.braces:
+        return _any_order(_once(gold.items, judge), _once(answer.items, judge), judge)
+    if any(isinstance(item, Relation) for item in gold.items + answer.items) and _in_order(gold.items, answer.items, judge):
+        return True
+    named = [item for item in gold.items if isinstance(item, Relation)]
+    bare = [item for item in answer.items if not isinstance(item, Relation)]
+    if len({_name(item.sides[0]) for item in named}) > 1 and bare:
+        return False  # a = 2, b = -14 in another order, without names
+    return _any_order(gold.items, answer.items, judge)
+
+
+def _once(items: Sequence[Form], judge: Judge) -> list[Form]:
+    kept: list[Form] = []
+    for item in items[:_MOST_ITEMS]:
+        if not any(same(other, item, judge) for other in kept):
+            kept.append(item)
+    return kept + list(items[_MOST_ITEMS:])
+
+
+def _same_value(gold: Tokens, answer: Tokens, judge: Judge) -> bool:
+    """A percentage p% is the number p of a question that asks for per cent, and p/100."""
+    percent = [tokens[-1:] == ("\\%",) for tokens in (gold, answer)]
+    bare = [tokens[:-1] if is_percent else tokens for tokens, is_percent in zip((gold, answer), percent)]
+    if not all(bare):
+        return False
+    if judge.equal(*bare):
+        return True
+    if percent[0] == percent[1]:
+        return False
+    hundredth = [("(", *tokens, ")", "/", "100") if is_percent else tokens for tokens, is_percent in zip(bare, percent)]
+    return judge.equal(*hundredth)
+
+
+def _same_as_relation(gold: Form, answer: Relation, judge: Judge) -> bool:
+    if set(answer.signs) <= {"\\approx"} and not _is_name(answer.sides[0]):
+        return same(gold, answer.sides[0], judge)
+    if set(answer.signs) <= EQUAL:
+        return same(gold, answer.sides[-1], judge)
+    interval = _interval(answer)
+    return interval is not None and isinstance(gold, Bracketed | Union) and same(gold, interval, judge)
+
+
+def _same_relation(gold: Relation, answer: Relation, judge: Judge) -> bool:
+    if set(gold.signs) <= EQUAL and set(answer.signs) <= EQUAL:
+        names = _name(gold.sides[0]), _name(answer.sides[0])
+        if None not in names and _in_order(gold.sides[:1], answer.sides[:1], judge):
+            return same(gold.sides[-1], answer.sides[-1], judge)
+        if None not in names:
+            return _same_function(gold, answer, judge)
+        sides = _both_leaves(gold), _both_leaves(answer)
+        return None not in sides and judge.ratio_sign(*sides) != 0
+    if len(gold.signs) == len(answer.signs) == 1 and gold.signs[0] in ORDER and answer.signs[0] in ORDER:
+        sides = _both_leaves(gold), _both_leaves(answer)
+        if None in sides:
+            return False
+        if gold.signs == answer.signs:
+            return judge.ratio_sign(*sides) > 0
+        return ORDER[gold.signs[0]] == answer.signs[0] and judge.ratio_sign(*sides) < 0
+    if gold.signs == answer.signs and set(gold.signs) == {"\\ne"} and len(gold.signs) == 1:
+        sides = _both_leaves(gold), _both_leaves(answer)
+        return None not in sides and judge.ratio_sign(*sides) != 0
+    turned = tuple(ORDER.get(sign, sign) for sign in reversed(answer.signs))
+    return (gold.signs == answer.signs and _in_order(gold.sides, answer.sides, judge)) or (
+        gold.signs == turned and _in_order(gold.sides, answer.sides[::-1], judge)
+    )
+
+
+def _assignments(form: Form) -> list[Form]:
+    """(m, n) = (36, 6) is m = 36 and n = 6; the list of those, empty for anything else."""
+    match form:
+        case Listed(braces=False) if all(isinstance(item, Relation) for item in form.items):
+            return list(form.items)
+        case Relation(sides=[Bracketed() as names, Bracketed() as values], signs=("=",)):
+            if _is_name(names) and len(names.items) == len(values.items):
+                return [Relation(sides, ("=",)) for sides in zip(names.items, values.items)]
+    return []
+
+
+def _same_function(gold: Relation, answer: Relation, judge: Judge) -> bool:
+    """f(x) = 2x and f(t) = 2t are one function."""
+    heads = [side.tokens if isinstance(side, Leaf) else () for side in (gold.sides[0], answer.sides[0])]
+    if any(len(head) != 4 or head[1] != "(" or not head[2].isalpha() for head in heads) or heads[0][0] != heads[1][0]:
+        return False
+    renamed, last = heads[1][2], answer.sides[-1]
+    if not isinstance(last, Leaf) or heads[0][2] in last.tokens:
+        return False
+    tokens = tuple(heads[0][2] if token == renamed else token for token in last.tokens)
+    return same(gold.sides[-1], Leaf(tokens, last.unit), judge)
+
+
+def _both_leaves(relation: Relation) -> tuple[Tokens, Tokens] | None:
+    """The sides of a relation of two expressions."""
+    if len(relation.sides) == 2 and all(isinstance(side, Leaf) for side in relation.sides):
+        return relation.sides[0].tokens, relation.sides[1].tokens
+    return None
+
+
+def _interval(relation: Relation) -> Form | None:
+    r"""The interval of x >= 2, 1 < x <= 2, or x \ne 1."""
+    sides, signs = relation.sides, relation.signs
+    if len(sides) == 2 and _is_name(sides[1]) and not _is_name(sides[0]):
+        sides, signs = sides[::-1], tuple(ORDER.get(sign, sign) for sign in signs)
+    if len(sides) == 2 and _is_name(sides[0]):
+        if signs[0] == "\\ne":
+            return Union((Bracketed("(", (_INFINITE[1], sides[1]), ")"), Bracketed("(", (sides[1], _INFINITE[0]), ")")))
+        if signs[0] in ("<", "\\le"):
+            return Bracketed("(", (_INFINITE[1], sides[1]), ")" if signs[0] == "<" else "]")
+        if signs[0] in (">", "\\ge"):
+            return Bracketed("(" if signs[0] == ">" else "[", (sides[1], _INFINITE[0]), ")")
+    if len(sides) == 3 and _is_name(sides[1]) and set(signs) <= ORDER.keys():
+        if set(signs) <= {">", "\\ge"}:
+            sides, signs = sides[::-1], tuple(ORDER[sign] for sign in reversed(signs))
+        if set(signs) <= {"<", "\\le"}:
+            return Bracketed("(" if signs[0] == "<" else "[", (sides[0], sides[2]), ")" if signs[1] == "<" else "]")
+    return None
+
+
+def _name(form: Form) -> str | None:
+    r"""What an assignment gives a value to: x, a_n, f(x), AB, \angle ABC, (m, n), Area."""
+    match form:
+        case Words():
+            return form.letters
+        case Bracketed():
+            names = [_name(item) for item in form.items]
+            return None if None in names else f"({','.join(names)})"
+        case Leaf():
+            named = any(re.search("[A-Za-z]", token) for token in form.tokens)
+            plain = not _OPERATORS.intersection(form.tokens) and not numbers.number(form.tokens[0] if form.tokens else "")
+            return " ".join(form.tokens) if named and plain else None
+    return None
+
+
+def _is_name(form: Form) -> bool:
+    return _name(form) is not None
+
+
+def _letters(form: Form) -> str | None:
+    """Words, or letters that may be words: without case and spaces."""
+    match form:
+        case Words():
+            return form.letters
+        case Leaf() if form.unit is None and form.tokens and all(token.isalpha() for token in form.tokens):
+            return "".join(form.tokens).lower()
+    return None
+
+
+def _same_ratio(gold: Sequence[Form], answer: Sequence[Form]) -> bool:
+    values = [_values(parts) for parts in (gold, answer)]
+    if None in values or len(gold) != len(answer) or _is_clock(gold) or _is_clock(answer):
+        return False
+    return all(one * values[1][0] == other * values[0][0] for one, other in zip(*values))
+
+
+def _ratio_value(form: Form):
+    if isinstance(form, Leaf):
+        parts: Sequence[Form] = [form, Leaf(("1",))]
+    else:
+        parts = form.parts
+    values = _values(parts)
+    if values is None or len(values) != 2 or values[1] == 0 or _is_clock(parts):
+        return None
+    return values[0] / values[1]
+
+
+def _values(parts: Sequence[Form]) -> list | None:
+    try:
+        values = [numbers.value(part.tokens) for part in parts if isinstance(part, Leaf)]
+    except numbers.Unevaluated:
+        return None
+    return values if len(values) == len(parts) and any(values) else None
+
+
+def _is_clock(parts: Sequence[Form]) -> bool:
+    """12:00 and 1:36 may be times of day, which no factor makes equal."""
+    return any(isinstance(part, Leaf) and re.fullmatch(r"[0-5]\d", "".join(part.tokens), re.ASCII) for part in parts[1:])

@@ -1,0 +1,183 @@
+"""Processes that compare answers and can be killed.
+
+Each is a fresh interpreter and not one of multiprocessing, whose forkserver and spawn import the run's main module
+again in every worker: a script without a main guard would grade nothing, and a command line would load torch. The
+clock is the parent's: `signal.alarm` works in main threads only, and math-verify cancels the alarms of others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shlex
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+import edge_lightning
+from edge_lightning.types import Verdict
+
+_START_S = 120.0
+
+Question = tuple[Sequence[str], str]
+
+
+class Pool:
+    """Answers questions (golds, answer) in order, each within `timeout_s` seconds of wall clock.
+
+    A process starts when there is work for it. One that runs out of time is killed and the answer timed out; one that
+    dies (of memory, of a signal) is replaced and the answer differs. One call at a time, from any thread.
+    """
+
+    def __init__(self, timeout_s: float, workers: int):
+        self.timeout_s, self.size = timeout_s, workers
+        self._lock = threading.Lock()
+        self._workers: list[_Worker] = []
+
+    def __call__(self, questions: Sequence[Question]) -> list[Verdict]:
+        """One verdict a question.
+
+        Raises:
+            RuntimeError: a process does not start at all. No text is a reason to raise.
+        """
+        with self._lock:
+            try:
+                return self._run(questions)
+            except BaseException:  # Ctrl-C too: a reply that comes later must not answer another question
+                self._end_all()
+                raise
+
+    def close(self) -> None:
+        """End the processes. Safe to call twice; another question starts new ones."""
+        with self._lock:
+            self._end_all()
+
+    def _run(self, questions: Sequence[Question]) -> list[Verdict]:
+        verdicts: list[Verdict] = [Verdict.DIFFERS] * len(questions)
+        waiting = deque(range(len(questions)))
+        self._workers = [worker for worker in self._workers if worker.alive()]
+        while waiting or any(worker.question is not None for worker in self._workers):
+            free = [worker for worker in self._workers if worker.ready and worker.question is None]
+            while waiting and free:
+                if not free.pop().ask(waiting[0], questions[waiting[0]], self.timeout_s):
+                    break  # it ended between two questions, which is not this question's fault
+                waiting.popleft()
+            self._workers = [worker for worker in self._workers if worker.question is not None or worker.alive()]
+            starting = sum(not worker.ready for worker in self._workers)
+            for _ in range(min(len(waiting) - starting - len(free), self.size - len(self._workers))):
+                self._workers.append(_Worker(2 * self.timeout_s))
+            for worker in _heard(self._workers):
+                number, verdict = worker.question, worker.reply()
+                if number is not None:
+                    verdicts[number] = verdict
+            self._workers = [worker for worker in self._workers if not worker.ended]
+        return verdicts
+
+    def _end_all(self) -> None:
+        for worker in self._workers:
+            worker.end()
+        self._workers = []
+
+
+class _Worker:
+    """One process: starting, then ready, with or without a question, then ended.
+
+    Attributes:
+        question: the number of what it was asked, None while it is asked nothing.
+        deadline: the time at which it is given up.
+    """
+
+    def __init__(self, limit_s: float):
+        root = str(Path(edge_lightning.__file__).parents[1])  # at the end of the path, where it hides no module
+        code = f"import sys; sys.path.append({root!r}); from edge_lightning.rewards.worker import main; main({limit_s})"
+        self.command = [sys.executable, "-P", "-c", code]
+        self.process = subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,  # Ctrl-C is the run's to handle
+        )
+        self.end = weakref.finalize(self, _end, self.process, os.getpid())  # runs at exit too
+        self.ready = False
+        self.question: int | None = None
+        self.deadline = time.monotonic() + _START_S
+
+    @property
+    def ended(self) -> bool:
+        """Whether `end` was called."""
+        return not self.end.alive
+
+    def alive(self) -> bool:
+        """Whether the process still runs; if not, what is left of it is put away."""
+        if not self.ended and self.process.poll() is not None:
+            if not self.ready:
+                raise self._failed()
+            self.end()
+        return not self.ended
+
+    def ask(self, number: int, question: Question, timeout_s: float) -> bool:
+        """Send a question; False if there is no one to hear it."""
+        try:
+            self.process.stdin.write(json.dumps([list(question[0]), question[1]]).encode() + b"\n")
+        except BrokenPipeError:
+            self.end()
+            return False
+        self.question, self.deadline = number, time.monotonic() + timeout_s
+        return True
+
+    def reply(self) -> Verdict:
+        """What it says, or what its silence means."""
+        if not _readable(self.process.stdout.fileno()):
+            line, verdict = b"", Verdict.TIMED_OUT
+        else:
+            line = self.process.stdout.read(64)  # replies are short, so a line comes whole
+            verdict = Verdict.MATCHED if line == b"1\n" else Verdict.DIFFERS
+        if not self.ready:
+            if line != b"ready\n":
+                raise self._failed()
+            self.ready = True
+        elif not line:
+            self.end()
+        self.question = None
+        return verdict
+
+    def _failed(self) -> RuntimeError:
+        self.end()
+        return RuntimeError(f"the process that grades did not start; run {shlex.join(self.command)} to see why")
+
+
+def _heard(workers: Sequence[_Worker]) -> list[_Worker]:
+    """The workers that have something to say or have run out of time, once there is one."""
+    owing = {worker.process.stdout.fileno(): worker for worker in workers if worker.question is not None or not worker.ready}
+    if not owing:
+        return []
+    poll = select.poll()  # select.select refuses file descriptors over 1023
+    for descriptor in owing:
+        poll.register(descriptor, select.POLLIN)
+    left_s = min(worker.deadline for worker in owing.values()) - time.monotonic()
+    heard = {descriptor for descriptor, _ in poll.poll(max(0.0, 1000 * left_s))}
+    now = time.monotonic()
+    return [worker for descriptor, worker in owing.items() if descriptor in heard or now >= worker.deadline]
+
+
+def _readable(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    if os.getpid() != owner:  # a fork of the owner
+        return
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()

@@ -1,0 +1,174 @@
+"""Any text gets a verdict in time: bounded before it is parsed, or given up by the clock."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edge_lightning.rewards.accuracy import BoxedAccuracy
+from edge_lightning.rewards.equivalence import Equivalence
+from edge_lightning.types import Verdict
+
+
+@pytest.fixture(scope="module")
+def equivalence():
+    built = Equivalence(timeout_s=5.0, workers=1)
+    yield built
+    built.close()
+
+
+def test_what_is_plain_starts_no_process():
+    alone = Equivalence()
+    golds = ["7", r"\frac{1}{2}", r"\text{east}", "(1,2]", "1, 2", "52_8", r"2^{1009}", "x+1"]
+    answers = [" 7.0 ", "0.5", "East", "(1,2)", "2, 1", "52_9", r"2^{1008}", " x + 1"]
+    expected = [True, True, True, False, True, False, False, True]
+    verdicts = alone([([gold], answer) for gold, answer in zip(golds, answers)])
+    assert [verdict is Verdict.MATCHED for verdict in verdicts] == expected
+    assert alone._pool._workers == []
+
+
+def test_any_gold_will_do_and_order_is_kept(equivalence):
+    pairs = [(["1", r"\frac{3}{4}"], "0.75"), (["1", "2"], "3"), (["1", r"\sqrt{8}"], r"2\sqrt{2}"), ([], "1"), (["{"], "1")]
+    yes, no, none = Verdict.MATCHED, Verdict.DIFFERS, Verdict.UNPARSABLE_GOLD
+    assert equivalence(pairs) == [yes, no, yes, none, none]
+
+
+def test_a_gold_that_no_one_can_read_matches_its_own_text(equivalence):
+    assert equivalence([(["\\frac{1}"], "\\frac{1} "), (["\\frac{1}"], "1")]) == [Verdict.MATCHED, Verdict.UNPARSABLE_GOLD]
+    assert equivalence.readable(["\\frac{1}", "{", "", " \n", "7\n", r"3\mid n", "Evelyn", "x" * 1001]) == [
+        *[False] * 4,
+        *[True] * 3,
+        False,
+    ]
+
+
+NASTY = {
+    "power tower": "9^{9^{9^9}}",
+    "power of a power": "((9^{9999})^{9999})^{9999}",
+    "huge factorial": "10000000!",
+    "factorial of a factorial": "(100!)!",
+    "huge binomial": r"\binom{10^{9}}{5\cdot 10^{8}}",
+    "huge root": r"\sqrt[10^{9}]{2}",
+    "tower of symbols": "x^{x^{x^{x^{x^{x}}}}}",
+    "brackets": "(" * 60 + "8" + ")" * 60,
+    "many brackets": "(" * 5000 + "8" + ")" * 5000,
+    "brackets of sums": "(1+" * 60 + "x" + ")" * 60,
+    "braces": "{" * 60 + "8" + "}" * 60,
+    "many braces": "{" * 5000 + "8" + "}" * 5000,
+    "braces of sums": "{1+" * 200 + "x" + "}" * 200,
+    "fractions": r"\frac{1}{1+" * 50 + "x" + "}" * 50,
+    "roots": r"\sqrt{x+" * 50 + "1" + "}" * 50,
+    "open fractions": "\\frac{" * 150,
+    "a million letters": "x" * 1_000_000,
+    "a million digits": "9" * 1_000_000,
+    "900 digits": "9" * 900,
+    "long sum": "+".join(f"x^{{{n}}}" for n in range(100)),
+    "sum": r"\sum_{n=1}^{\infty} \frac{1}{n^{1.001}}",
+    "product": r"\prod_{n=1}^{10^{9}} n",
+    "integral": r"\int_0^\infty e^{-x^{x}} \sin(x^{x}) dx",
+    "limit": r"\lim_{n\to\infty} \left(1+\frac1n\right)^{n!}",
+    "matrix": r"\begin{pmatrix}" + r"\\".join("&".join("1" * 15) for _ in range(15)) + r"\end{pmatrix}",
+    "matrices": r"\begin{pmatrix}" * 20,
+    "list": ",".join(["x"] * 490),
+    "list of roots": ",".join(rf"\sqrt{n}" for n in range(2, 70)),
+    "imports": "__import__('os').system('touch escaped')",
+    "imports in text": r"\text{__import__('os')._exit(1)}",
+    "imports as a function": r"\operatorname{__import__}(os)",
+    "lambda": "(lambda: 1)()",
+    "nul": "\0",
+    "half a pair": "\ud800",
+    "dollars": "$" * 999,
+    "backslashes": "\\" * 999,
+    "indices": "\\sqrt[" * 90,
+    "scripts": "_^" * 400,
+    "primes": "x" + "'" * 900,
+    "logarithm of a tower": r"\log_{10} 10^{10^{10}}",
+    "gamma": r"\Gamma(10^{10})",
+    "sine of much": r"\sin(10^{9999})",
+    "nested functions": r"\sin(" * 9 + "x" + ")" * 9,
+    "power of a root": r"(1+\sqrt{2})^{9999}",
+    "signs": "-" * 900 + "8",
+    "pluses": r"1 \pm " * 100 + "1",
+    "colons": ":" * 900,
+    "relations": "x=" * 450 + "8",
+    "greatest": r"\max(" + "x," * 200 + "y)",
+    "divisor": r"\gcd(10^{9999}, 7)",
+}
+
+
+@pytest.mark.parametrize("gold", ["7", "x+1", r"\sqrt{2}", "(x,y)"])
+@pytest.mark.parametrize("name", NASTY)
+def test_nothing_nasty_is_right_or_takes_long(equivalence, gold, name):
+    start = time.perf_counter()
+    [verdict] = equivalence([([gold], NASTY[name])])
+    assert verdict in (Verdict.DIFFERS, Verdict.TIMED_OUT)
+    assert time.perf_counter() - start < 9.0  # the budget and the start of a process
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_nasty_gold_does_no_harm_either(equivalence, name):
+    assert equivalence([([NASTY[name]], r"\sqrt{3}")]) != [Verdict.MATCHED]
+
+
+def test_little_of_it_reaches_a_process():
+    built = Equivalence(timeout_s=1.0, workers=1)
+    start = time.perf_counter()
+    built([(["7"], text) for text in NASTY.values()])
+    assert built.timeouts <= 2
+    assert time.perf_counter() - start < 15
+    built.close()
+
+
+def test_many_boxes_take_linear_time():
+    accuracy = BoxedAccuracy()
+    text = "\\boxed{6} " * 100_000
+    start = time.perf_counter()
+    assert accuracy.judge([(("7",), text), (("7",), text + "\\boxed{7}")]) == [Verdict.DIFFERS, Verdict.MATCHED]
+    assert time.perf_counter() - start < 5
+
+
+TEXTS = st.one_of(
+    st.text(max_size=40),
+    st.text(alphabet="\\{}()[]^_$ ,;.:+-*/=<>|!'\"%&~0123456789xyeifn√²½π七\0\ud800\u200b", max_size=60),
+    st.lists(
+        st.sampled_from(
+            r"\frac \sqrt \text \left( \right) \pm \cup \in \le { } ( ) [ ] ^ _ , 1 2 10 x e i ! / \cdot \begin{pmatrix}"
+            r" \end{pmatrix} & \\ \pi \infty \ldots \boxed \mathrm \binom \log \sin | = < : \degree \% \$ and".split(" ")
+        ),
+        max_size=25,
+    ).map(" ".join),
+)
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(TEXTS, TEXTS), max_size=4))
+def test_any_text_has_one_verdict_in_order(equivalence, pairs):
+    verdicts = equivalence([([gold], answer) for gold, answer in pairs])
+    assert len(verdicts) == len(pairs)
+    assert set(verdicts) <= set(Verdict) - {Verdict.NO_BOX}
+    for (gold, answer), verdict in zip(pairs, verdicts):
+        if gold.strip() == answer.strip() and gold.strip():
+            assert verdict is Verdict.MATCHED
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(TEXTS)
+def test_no_text_is_a_number_it_does_not_show(equivalence, text):
+    if not any(char.isdigit() or char in "½{}²" for char in text):
+        assert equivalence([(["73"], text)]) != [Verdict.MATCHED]
+
+
+def test_a_script_without_a_main_guard_can_grade_and_its_process_knows_nothing_of_torch(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from edge_lightning.rewards.equivalence import Equivalence\n"
+        "print(*Equivalence()([(['x/2'], '0.5x')]))\n"
+        "import edge_lightning.rewards.worker\n"
+        "print({'torch', 'transformers', 'lightning'} & set(sys.modules))\n"
+    )
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert (run.stdout, run.returncode) == ("matched\nset()\n", 0)

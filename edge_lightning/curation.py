@@ -7,7 +7,7 @@ Left out: mending; a problem is taken as it is, or left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
@@ -67,8 +67,12 @@ def curate(
         UserError: there are bad rows and they are to be refused, or no training problem is left.
     """
     source = problem_set.report.source
-    held_out, bad_held_out, _ = usable(problem_set.held_out(), source, prompt, policy, reward, limits.prompt)
-    train, bad_train, prompt_tokens = usable(problem_set.train(), source, prompt, policy, reward, limits.prompt)
+
+    def measure(problem: Problem) -> int:
+        return len(prompt(problem, policy.tokenizer))
+
+    held_out, bad_held_out, _ = usable(problem_set.held_out(), source, reward, measure, limits.prompt)
+    train, bad_train, prompt_tokens = usable(problem_set.train(), source, reward, measure, limits.prompt)
     bad = problem_set.report.bad + bad_train + bad_held_out
     if limits.required_solution is not None:
         train, without = _with_solution(train, source, policy, limits.required_solution)
@@ -109,20 +113,51 @@ def curate(
     return Curated(train, held_out, record)
 
 
+def usable_held_out(
+    problem_set: ProblemSet,
+    *,
+    on_bad_row: Literal["drop", "refuse"],
+    prompt: Prompt,
+    policy: Policy,
+    reward: Reward,
+    prompt_limit: int,
+) -> tuple[list[Problem], str]:
+    """The held-out problems that `curate` would leave, and how many were left out for what reason, as text.
+
+    Raises:
+        UserError: some can't be used, and they are to be refused.
+    """
+    source = problem_set.report.source
+    kept, bad, _ = usable(problem_set.held_out(), source, reward, lambda p: len(prompt(p, policy.tokenizer)), prompt_limit)
+    if on_bad_row == "refuse":
+        refuse(bad, problem_set.report.rows)
+    return kept, _listed(Counter(row.kind for row in bad))
+
+
 def usable(
-    problems: Sequence[Problem], source: str, prompt: Prompt, policy: Policy, reward: Reward, prompt_limit: int
+    problems: Sequence[Problem],
+    source: str,
+    reward: Reward,
+    measure: Callable[[Problem], int],
+    prompt_limit: int,
+    key: str = "rollout.prompt_limit",
 ) -> tuple[list[Problem], list[BadRow], dict[str, int]]:
-    """The problems with a gold that can be read and a prompt within the limit, the others as bad rows, prompt lengths."""
+    """The problems with a gold that can be read and a prompt within the limit, the others as bad rows, prompt lengths.
+
+    Args:
+        measure: the tokens of a problem's prompt.
+        key: of the limit, for the message.
+    """
     readable = iter(reward.readable([gold for problem in problems for gold in problem.answers]))
     kept, bad, lengths = [], [], {}
     for problem in problems:
         golds_readable = [next(readable) for _ in problem.answers]
-        tokens = lengths[problem.id] = len(prompt(problem, policy.tokenizer))
+        tokens = lengths[problem.id] = measure(problem)
         if not any(golds_readable):
             reason = f"an answer that can be read expected, {' or '.join(map(repr, problem.answers))} came"
             bad.append(BadRow(source, f"problem {problem.id!r}", reason, "unparsable gold"))
         elif tokens > prompt_limit:
-            reason = f"prompt of {tokens} tokens, at most rollout.prompt_limit={prompt_limit} expected"
+            reason = f"prompt of {tokens} tokens, at most {key}={prompt_limit} expected"
             bad.append(BadRow(source, f"problem {problem.id!r}", reason, "long prompt"))
         else:
             kept.append(problem)

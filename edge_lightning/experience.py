@@ -55,6 +55,7 @@ class Pipeline:
     Attributes:
         group_size: responses of a problem (G).
         response_limit: new tokens of a response.
+        length_limit: prompt, response and correction together, in tokens. The engine may take more, for evaluations.
         temperature: of sampling; log-probabilities and entropies are taken at the same.
         seed: of the run.
     """
@@ -67,6 +68,7 @@ class Pipeline:
     advantage: Advantage
     group_size: int
     response_limit: int
+    length_limit: int
     temperature: float
     seed: int
     all_reduce: AllReduce = alone
@@ -145,7 +147,7 @@ class Pipeline:
             uniform=lambda response, purpose: counter_uniform(*counters(response, purpose)),
             seed=lambda response, purpose: counter_seed(*counters(response, purpose)),
             eos_ids=self.policy.eos_ids,
-            max_model_len=self.engine.max_model_len,
+            length_limit=self.length_limit,
         )
 
 

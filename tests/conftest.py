@@ -15,6 +15,19 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="session")
+def edge_data():
+    """A path inside the public data (EDGE_DATA, else ../shared/data); the test is skipped where it is absent."""
+    folder = Path(os.environ.get("EDGE_DATA", ROOT / "../shared/data")).resolve()
+
+    def path(name: str) -> Path:
+        if not (folder / name).exists():
+            pytest.skip(f"{folder / name} is absent; set EDGE_DATA")
+        return folder / name
+
+    return path
+
+
+@pytest.fixture(scope="session")
 def asset() -> Path:
     """The shipped warm start of the hard regime."""
     return ROOT / "edge_lightning" / "assets" / "tiny_hard"

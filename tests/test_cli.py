@@ -11,13 +11,14 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_object, instantiate
 from omegaconf import OmegaConf
 
-from edge_lightning.cli import USAGE, hydra_app
+from edge_lightning.cli import COMMANDS, USAGE, hydra_app
 from edge_lightning.cli.fit import fit
 from edge_lightning.cli.hydra_app import CONF, help_text
 from edge_lightning.cli.schema import check
+from edge_lightning.cli.screen import screen
 from edge_lightning.cli.validate import validate
 
-TASKS = {"fit": fit, "validate": validate}
+TASKS = {"fit": fit, "validate": validate, "screen": screen}
 ROWS = [{"problem": f"Start with {n}. Add 1. What is the result?", "answer": n + 1, "solution": "s"} for n in range(40)]
 FILES = {
     "good.json": ROWS,
@@ -63,7 +64,7 @@ def refusal(command, line, run_dir, capfd):
         ("+optimizer.foo=1", "no key optimizer.foo; one of .*betas.*lr.* expected"),
         ("ablation=foo", "ablation=foo: one of force_r, force_r_eda, full, grpo, sft expected"),
         ("credit=foo", "credit=foo: one of eda, none expected"),
-        ("experiment=foo", "experiment=foo: one of warm_up_hard, warm_up_moderate expected"),
+        ("experiment=foo", "experiment=foo: one of paper_1_5b, paper_7b, warm_up_hard, warm_up_moderate expected"),
         ("steps", "Error parsing override 'steps'"),
         # types, under the key that the user sets
         ("steps=abc", "steps=abc: int . null expected, str came"),
@@ -192,7 +193,7 @@ def command(*arguments):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["train"], 2, "edge-lightning: no command 'train'; fit or validate expected\n"),
+        (["train"], 2, "edge-lightning: no command 'train'; one of fit, validate, screen expected\n"),
         (
             ["fit", "ablation=none"],
             1,
@@ -218,7 +219,8 @@ def test_help_of_the_program_is_short_and_names_every_command():
     assert (done.returncode, done.stdout) == (0, USAGE)
     assert len(USAGE.splitlines()) < 50
     named = re.findall(r"^  (\w+) {2,}", USAGE, re.MULTILINE)
-    assert named == list(TASKS) == sorted(path.stem for path in CONF.glob("*.yaml"))
+    assert named == list(TASKS) == list(COMMANDS)
+    assert sorted(named) == sorted(path.stem for path in CONF.glob("*.yaml"))
 
 
 def listed(name):
@@ -241,7 +243,7 @@ def test_help_of_a_command_is_short_and_lists_what_there_is(name, capfd):
 
 
 def test_every_key_that_a_usage_line_shows_exists(capfd):
-    for line in re.findall(r"edge-lightning (fit|validate) (.*)", USAGE):
+    for line in re.findall(rf"edge-lightning ({'|'.join(COMMANDS)}) (.*)", USAGE):
         overrides = [word for word in line[1].split() if "=" in word and not word.startswith("resume=")]
         overrides = [re.sub(",.*", "", word) for word in overrides]
         assert hydra_app.run(line[0], [*overrides, "--cfg", "job"], None) == 0
@@ -274,8 +276,9 @@ MISSING = {("model", "local"): "model.path=x", ("data", "math_json"): "data.prob
 
 @pytest.mark.parametrize(("group", "option"), options(), ids=str)
 def test_every_option_composes_and_has_the_arguments_of_its_constructor(group, option):
-    name = "fit" if f"  - {group}:" in (CONF / "fit.yaml").read_text() else "validate"
-    cfg = composed(name, f"{group}={option}", *filter(None, [MISSING.get((group, option))]))
+    name = next(name for name in TASKS if f"  - {group}:" in (CONF / f"{name}.yaml").read_text())
+    given = ["data.problem_set.path=x", "model.path=x"] if name == "screen" else [MISSING.get((group, option))]
+    cfg = composed(name, f"{group}={option}", *filter(None, given))
     check(cfg)
     if group in ("ablation", "fidelity", "run_folder", "strategy", "rollout"):
         return
@@ -303,9 +306,11 @@ def test_every_stage_can_be_built_as_it_stands(group, option):
 
 @pytest.mark.parametrize("option", sorted(path.stem for path in (CONF / "evaluation").glob("*.yaml")))
 def test_every_evaluation_can_be_built_as_it_stands(option):
-    nodes = composed("fit", f"evaluation={option}").evaluation.benchmarks
-    for name, node in nodes.items():
+    cfg = composed("fit", f"evaluation={option}")
+    for name, node in cfg.evaluation.benchmarks.items():
+        node.problem_set = None  # the public data may not be here; tests/test_benchmark.py reads them
         assert instantiate(node, _convert_="all").name == name
+        assert cfg.evaluation.monitor.split("/")[1] in (name, "average")
 
 
 @pytest.mark.parametrize("name", ["default", "paper"])

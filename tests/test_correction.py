@@ -27,7 +27,7 @@ def decode(ids):
 class Desk:
     """Tools over characters as tokens; remembers the requests."""
 
-    def __init__(self, *, max_model_len=1000, draw=None, says="7"):
+    def __init__(self, *, length_limit=1000, draw=None, says="7"):
         self.requests = []
         self.tools = CorrectionTools(
             generate=self.generate,
@@ -37,7 +37,7 @@ class Desk:
             uniform=lambda r, purpose: counter_uniform(0, 0, r.problem.id, r.index, purpose) if draw is None else draw,
             seed=lambda r, purpose: counter_seed(0, 0, r.problem.id, r.index, purpose),
             eos_ids=(EOS,),
-            max_model_len=max_model_len,
+            length_limit=length_limit,
         )
         self.says = encode(says)
 
@@ -149,9 +149,9 @@ def test_the_verdict_found_when_loading_is_taken_without_grading_again():
 
 def test_a_solution_that_does_not_fit_gives_way_to_the_answer_and_that_to_reflection():
     long = replace(PROBLEM, solution="x" * 200)
-    (changed,) = GuidedErrorCorrection()([said("4", problem=long)], Desk(draw=0.8, max_model_len=150).tools)
+    (changed,) = GuidedErrorCorrection()([said("4", problem=long)], Desk(draw=0.8, length_limit=150).tools)
     assert changed.provenance == Provenance.ANSWER_INJECTED
-    (changed,) = GuidedErrorCorrection()([said("4", problem=long)], Desk(draw=0.8, max_model_len=50).tools)
+    (changed,) = GuidedErrorCorrection()([said("4", problem=long)], Desk(draw=0.8, length_limit=50).tools)
     assert changed.provenance == Provenance.REFLECTED
 
 
@@ -215,9 +215,9 @@ def test_a_truncated_response_that_is_given_an_end_is_no_longer_cut(draw):
 
 def test_a_solution_may_fill_the_engine_to_its_last_token():
     fits = 1 + len(PROBLEM.solution) + 1  # prompt, characters, end
-    (changed,) = GuidedErrorCorrection()([said("4")], Desk(draw=0.8, max_model_len=fits).tools)
+    (changed,) = GuidedErrorCorrection()([said("4")], Desk(draw=0.8, length_limit=fits).tools)
     assert changed.provenance == Provenance.REFERENCE
-    (changed,) = GuidedErrorCorrection()([said("4")], Desk(draw=0.8, max_model_len=fits - 1).tools)
+    (changed,) = GuidedErrorCorrection()([said("4")], Desk(draw=0.8, length_limit=fits - 1).tools)
     assert changed.provenance == Provenance.REFLECTED
 
 

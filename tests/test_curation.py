@@ -1,9 +1,7 @@
 """What is checked about problems before a run uses them. A word is a token here."""
 
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +14,6 @@ from edge_lightning.rewards.accuracy import BoxedAccuracy
 from edge_lightning.rewards.weighted import WeightedSum
 from edge_lightning.types import Problem
 
-EDGE_DATA = Path(os.environ.get("EDGE_DATA", Path(__file__).parents[1] / "../shared/data"))
 LIMITS = Limits(prompt=3, model=10)
 POLICY = SimpleNamespace(tokenizer=None, encode=str.split)
 RIGHT = Problem("right", "one two three", ("7",), r"so \boxed{7}")
@@ -161,11 +158,10 @@ def test_nothing_is_said_of_what_is_not_there(curated):
     assert describe(curated(Problems([BARE])).record["counts"]) == "1 training and 0 held-out problems of 1 rows"
 
 
-def test_the_references_of_hard_1k(curated):
-    path = EDGE_DATA / "train_data/deepscaler_hard-1k.json"
-    if not path.exists():
-        pytest.skip(f"{path} is absent; set EDGE_DATA")
-    found = curated(ProblemTable(path), limits=Limits(prompt=10_000, model=100_000))
+def test_the_references_of_hard_1k(curated, edge_data):
+    found = curated(
+        ProblemTable(edge_data("train_data/deepscaler_hard-1k.json")), limits=Limits(prompt=10_000, model=100_000)
+    )
     assert found.record["counts"]["bad_rows"] == {}
     assert found.record["counts"]["references"]["solutions"] == 1000
     assert found.record["counts"]["references"]["right"] >= 960

@@ -65,6 +65,7 @@ def pipeline(policy, reward, engine, **settings):
         "advantage": GroupRelative(),
         "group_size": 2,
         "response_limit": 30,
+        "length_limit": 512,
         "temperature": 0.8,
         "seed": 0,
     }
@@ -237,3 +238,15 @@ def test_the_rollout_is_filled_in_place_whatever_it_held(tiny_policy, reward):
     pipeline(tiny_policy, reward, Scripted(tiny_policy, *[BOX["wrong"]] * 4)).fill(stale, weights_version=1)
     assert stale.advantages_B.tolist() == [0.0] * 4
     assert stale.weights_version == 1
+
+
+def test_what_correction_may_take_does_not_grow_with_the_engine_of_an_evaluation(tiny_policy, reward):
+    """A solution that fits the engine but not the run gives way to the answer, whatever the evaluation's limit."""
+    prompt = len(ChatPrompt()(PROBLEMS[0], tiny_policy.tokenizer))
+    needed = prompt + len(tiny_policy.encode(PROBLEMS[0].solution)) + 1
+    for limit, provenance in ((needed, Provenance.REFERENCE), (needed - 1, Provenance.REFLECTED)):
+        corrector = GuidedErrorCorrection(reflect=0.0, answer=0.0, reference=1.0, answer_text="ANSWER " * 100)
+        rollout, _ = filled(
+            tiny_policy, reward, "no", "no", "no", "no", problems=PROBLEMS[:1], corrector=corrector, length_limit=limit
+        )
+        assert {response.provenance for response in rollout.responses} == {provenance}

@@ -10,7 +10,7 @@ FLOORS = {
     0: ("types", "tokens", "masking", "seeds", "errors", "stopwatch", "collective"),
     1: STAGES,
     2: ("engine", "policy", "head", "packing", "scoring", "tiny"),
-    3: ("experience",),
+    3: ("experience", "curation", "screening"),
     4: ("training", "evaluation"),
     5: ("cli", "__main__"),
 }

@@ -1,15 +1,10 @@
 """Problems that stand in two places, found by letters and by word 4-grams."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from edge_lightning.data.overlap import OverlapIndex, duplicates
 from edge_lightning.data.table import ProblemTable
 from edge_lightning.types import Problem
-
-EDGE_DATA = Path(os.environ.get("EDGE_DATA", Path(__file__).parents[1] / "../shared/data"))
 
 
 def problems(*texts):
@@ -60,16 +55,13 @@ def test_duplicates_are_equal_but_for_white_space():
     assert duplicates(problems("a b", "c", "a  b\n", "A b", "c", "c")) == [["p0", "p2"], ["p1", "p4", "p5"]]
 
 
-def test_hard_1k_overlaps_with_13_of_the_1560_benchmark_problems_and_has_10_duplicates():
-    path = EDGE_DATA / "train_data/deepscaler_hard-1k.json"
-    if not path.exists():
-        pytest.skip(f"{path} is absent; set EDGE_DATA")
-    train = ProblemTable(path).train()
+def test_hard_1k_overlaps_with_13_of_the_1560_benchmark_problems_and_has_10_duplicates(edge_data):
+    train = ProblemTable(edge_data("train_data/deepscaler_hard-1k.json")).train()
     assert [len(ids) for ids in duplicates(train)] == [2] * 10
     index = OverlapIndex(train)
     exact, near = {}, {}
     for split in ("aime", "amc", "math", "minerva", "olympiad_bench"):
-        for problem in ProblemTable(EDGE_DATA / "evaluation_suite", split=split, held_out_share=1.0).held_out():
+        for problem in ProblemTable(edge_data("evaluation_suite"), split=split, held_out_share=1.0).held_out():
             best = next(iter(index.overlaps(problem)), None)
             if best is not None:
                 (exact if best.exact else near)[split] = (exact if best.exact else near).get(split, 0) + 1

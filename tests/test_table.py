@@ -1,7 +1,6 @@
 """Problems from a table: what is read, and what is said about a table that can't be."""
 
 import json
-import os
 from pathlib import Path
 
 import datasets
@@ -12,8 +11,6 @@ import pytest
 from edge_lightning.data.filters import ColumnMatches, ColumnRange
 from edge_lightning.data.table import ProblemTable
 from edge_lightning.errors import UserError
-
-EDGE_DATA = Path(os.environ.get("EDGE_DATA", Path(__file__).parents[1] / "../shared/data"))
 
 
 def write(folder: Path, rows, name: str = "set.json") -> Path:
@@ -353,13 +350,7 @@ def test_a_sample_is_drawn_by_seed_in_the_order_of_the_table_and_grows(tmp_path)
     assert len(set(small) & set(other)) < 30  # 12.5 expected, standard deviation 2.7
 
 
-def edge_data(path: str) -> Path:
-    if not (EDGE_DATA / path).exists():
-        pytest.skip(f"{EDGE_DATA / path} is absent; set EDGE_DATA")
-    return EDGE_DATA / path
-
-
-def test_deepscaler_hard_1k_is_read():
+def test_deepscaler_hard_1k_is_read(edge_data):
     problems = ProblemTable(edge_data("train_data/deepscaler_hard-1k.json"), held_out_share=0.1)
     assert len(problems.train()) + len(problems.held_out()) == 1000
     assert all(problem.solution for problem in problems.train())
@@ -370,13 +361,13 @@ def test_deepscaler_hard_1k_is_read():
     ("split", "size", "first"),
     [("aime", 30, "204"), ("amc", 83, "142"), ("math", 500, None), ("minerva", 272, "9.6"), ("olympiad_bench", 675, "2")],
 )
-def test_the_five_benchmarks_are_read_whole(split, size, first):
+def test_the_five_benchmarks_are_read_whole(split, size, first, edge_data):
     table = ProblemTable(edge_data("evaluation_suite"), split=split, held_out_share=1.0)
     assert (len(table.held_out()), table.train(), table.report.bad) == (size, [], [])
     assert table.held_out()[0].answers[0] == (first or r"\left( 3, \frac{\pi}{2} \right)")
 
 
 @pytest.mark.parametrize(("name", "rows"), [("gsm_8k", 8792), ("asdiv_2k", 1788)])
-def test_sets_without_solutions_are_read(name, rows):
+def test_sets_without_solutions_are_read(name, rows, edge_data):
     table = ProblemTable(edge_data(f"train_extra/{name}"), solution_column=None)
     assert (len(table.train()), table.report.bad) == (rows, [])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+
+COMMANDS = ("fit", "validate", "screen")  # each a function in a module of its name
 
 USAGE = """\
 usage: edge-lightning COMMAND [overrides]
@@ -12,6 +15,7 @@ commands:
              a sweep                     edge-lightning fit -m ablation=grpo,full seed=0,1,2
              go on with a run            edge-lightning fit resume=DIR
   validate   evaluate a checkpoint       edge-lightning validate ckpt=DIR
+  screen     make a training set         edge-lightning screen data.problem_set.path=POOL model.path=DIR
 
 edge-lightning COMMAND --help lists a command's options.
 """
@@ -24,13 +28,10 @@ def main() -> None:
         print(USAGE, end="")
         raise SystemExit(0 if arguments else 2)
     command, *rest = arguments
-    if command == "fit":
-        from edge_lightning.cli.fit import fit as task
-    elif command == "validate":
-        from edge_lightning.cli.validate import validate as task
-    else:
-        print(f"edge-lightning: no command {command!r}; fit or validate expected", file=sys.stderr)
+    if command not in COMMANDS:
+        print(f"edge-lightning: no command {command!r}; one of {', '.join(COMMANDS)} expected", file=sys.stderr)
         raise SystemExit(2)
+    task = getattr(import_module(f"edge_lightning.cli.{command}"), command)
     from edge_lightning.cli.hydra_app import run
 
     raise SystemExit(run(command, rest, task))

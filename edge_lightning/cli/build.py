@@ -60,7 +60,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     policy = build_policy(cfg.model, folder, temperature=cfg.rollout.temperature)
     prompt, corrector = instantiate(cfg.prompt), instantiate(cfg.correction)
     response_limit = cfg.rollout.response_limit + corrector.extra_tokens(policy.encode)
-    max_model_len = length_limit(policy, cfg.rollout.prompt_limit, response_limit)
+    training_length = length_limit(policy, cfg.rollout.prompt_limit, response_limit)
     make_engine, objective = instantiate(cfg.engine), instantiate(cfg.objective)
     check_source(make_engine, objective, advantage, corrector, cfg.rollout.group_size)
     reward = instantiate(cfg.reward)
@@ -74,7 +74,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         reward=reward,
         limits=Limits(
             prompt=cfg.rollout.prompt_limit,
-            model=max_model_len,
+            model=training_length,
             required_solution=cfg.rollout.response_limit if make_engine.func.provenance is Provenance.REFERENCE else None,
         ),
         benchmarks={b.name: b.problem_set.held_out() for b in benchmarks if b.problem_set is not None},
@@ -82,7 +82,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     make_datamodule = instantiate(cfg.datamodule, _partial_=True)  # Hydra would turn the problems into configuration
     datamodule = make_datamodule(train_problems=curated.train, held_out_problems=curated.held_out)
     exams = [benchmark.exam(datamodule.held_out_problems, prompt) for benchmark in benchmarks]
-    max_model_len = max([max_model_len, *(exam_length(exam, policy) for exam in exams)])
+    max_model_len = max([training_length, *(exam_length(exam, policy) for exam in exams)])
     optimizer, schedule = instantiate(cfg.optimizer), instantiate(cfg.schedule)
     check_optimizer(policy, optimizer, schedule)
 
@@ -104,6 +104,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
             advantage=advantage,
             group_size=cfg.rollout.group_size,
             response_limit=cfg.rollout.response_limit,
+            length_limit=training_length,
             temperature=cfg.rollout.temperature,
             seed=cfg.seed,
         ),

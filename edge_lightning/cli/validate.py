@@ -23,6 +23,7 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     from edge_lightning.cli.checks import check_prompts, exam_length
     from edge_lightning.cli.schema import check, check_call
     from edge_lightning.cli.table import print_summary
+    from edge_lightning.curation import usable_held_out
     from edge_lightning.evaluation.progress import Display, outcome_line
     from edge_lightning.evaluation.suite import evaluate_suite
     from edge_lightning.stopwatch import Stopwatch
@@ -48,8 +49,20 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     if torch.cuda.is_available():  # not yet run on hardware
         policy.cuda()
     of_the_data = any(benchmark.problem_set is None for benchmark in benchmarks)
-    held_out = instantiate(cfg.data.problem_set).held_out() if of_the_data else []
-    prompt = instantiate(cfg.prompt)
+    prompt, reward = instantiate(cfg.prompt), instantiate(cfg.reward)
+    held_out = []
+    if of_the_data:
+        problem_set = instantiate(cfg.data.problem_set, _convert_="all")
+        held_out, bad = usable_held_out(
+            problem_set,
+            on_bad_row=cfg.data.on_bad_row,
+            prompt=prompt,
+            policy=policy,
+            reward=reward,
+            prompt_limit=cfg.rollout.prompt_limit,
+        )
+        if bad:
+            print(f"{cfg.data.name}: left out: {bad}", file=sys.stderr)
     exams = [benchmark.exam(held_out, prompt) for benchmark in benchmarks]
     limit = max(exam_length(exam, policy) for exam in exams)
     if not cfg.resume:
@@ -57,7 +70,7 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     policy.save_config(folder / "policy")
     print(f"{cfg.name}: starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}", file=sys.stderr)
     engine = instantiate(cfg.engine)(policy=policy, folder=folder / "policy", max_model_len=limit)
-    reward, display, clock = instantiate(cfg.reward), Display(), Stopwatch()
+    display, clock = Display(), Stopwatch()
     done: list[str] = []
 
     def report(name: str, metrics: dict[str, float]) -> None:

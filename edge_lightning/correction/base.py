@@ -24,7 +24,7 @@ class CorrectionTools:
         uniform: a number in [0, 1) for a response and a purpose, a function of counters.
         seed: a seed, likewise.
         eos_ids: ids that end a response; the first is appended where one is due.
-        max_model_len: the most tokens that prompt and response may have together.
+        length_limit: the most tokens that prompt and response may have together.
     """
 
     generate: Callable[[Sequence[Request]], list[Generation]]
@@ -34,7 +34,7 @@ class CorrectionTools:
     uniform: Callable[[Response, str], float]
     seed: Callable[[Response, str], int]
     eos_ids: tuple[int, ...]
-    max_model_len: int
+    length_limit: int
 
 
 class Corrector(Protocol):

@@ -127,4 +127,4 @@ def _grades_right(response: Response, tools: CorrectionTools) -> bool:
 
 
 def _fits(response: Response, tools: CorrectionTools) -> bool:
-    return len(response.prompt_ids) + len(response.completion_ids) <= tools.max_model_len
+    return len(response.prompt_ids) + len(response.completion_ids) <= tools.length_limit

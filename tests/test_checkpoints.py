@@ -58,6 +58,21 @@ def test_without_the_metric_nothing_is_written(tmp_path):
     assert trainer.saved == []
 
 
+def test_without_a_monitor_nothing_is_written(tmp_path):
+    trainer = Trainer()
+    trainer.step(BestCheckpoint(dirpath=tmp_path, monitor=None), 0.5)
+    assert trainer.saved == []
+
+
+def test_an_evaluation_that_a_resumed_run_does_first_can_be_the_best(tmp_path):
+    trainer, callback = Trainer(), BestCheckpoint(dirpath=tmp_path, monitor="evaluation/smoke/accuracy")
+    trainer.global_step = 4
+    trainer.callback_metrics = {"evaluation/smoke/accuracy": torch.tensor(0.5), "evaluation/step": torch.tensor(4.0)}
+    callback.on_train_start(trainer, None)
+    trainer.step(callback)  # of other weights than those evaluated
+    assert trainer.saved == [4]
+
+
 def test_the_last_checkpoint_is_written_each_n_steps_or_when_the_time_is_up(tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: now[0])

@@ -74,7 +74,7 @@ def test_a_run_that_is_interrupted_twice_ends_as_the_unbroken_one(unbroken, tmp_
     assert here("fit", folder, f"resume={folder}") == 1
     err = capfd.readouterr().err
     assert f"interrupted after 3 of 4 steps, 3 of them in {folder}/checkpoints/last.ckpt; go on with" in err
-    assert err.count("\n") == 2  # the run's name, and this
+    assert err.count("\n") == 4  # what the data hold, the run's name, the evaluation of step 2, and this
     stop_at(-1, press_control_c)
     assert here("fit", folder, f"resume={folder}") == 0
     assert_same_run(unbroken, folder)

@@ -139,7 +139,7 @@ def test_the_paper_suite_has_every_problem_of_the_five_benchmarks_once(suite):
 
 def test_the_paper_suite_samples_and_asks_as_the_paper_does(suite):
     for benchmark in suite:
-        assert (benchmark.temperature, benchmark.top_p, benchmark.samples, benchmark.k) == (0.1, 1.0, 1, (1,))
+        assert (benchmark.temperature, benchmark.top_p, benchmark.samples, tuple(benchmark.k)) == (0.1, 1.0, 1, (1,))
         assert benchmark.response_limit == 3000
         assert benchmark.prompt.system == r"Please reason step by step, and put your final answer within \boxed{}."
 
@@ -150,7 +150,7 @@ def test_every_benchmark_follows_the_keys_of_the_suite(edge_data, monkeypatch):
     changed = build_benchmarks(composed("evaluation=paper_suite", *(f"evaluation.{key}" for key in keys)))
     assert len(changed) == 5
     for benchmark in changed:
-        assert (benchmark.problems, benchmark.samples, benchmark.k) == (16, 4, (1, 4))
+        assert (benchmark.problems, benchmark.samples, tuple(benchmark.k)) == (16, 4, (1, 4))
         assert (benchmark.response_limit, benchmark.temperature, benchmark.top_p) == (64, 0.7, 0.8)
         assert len(benchmark.exam([], RUNS_PROMPT).problems) == 16
 

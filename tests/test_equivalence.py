@@ -130,14 +130,15 @@ def test_many_boxes_take_linear_time():
     assert time.perf_counter() - start < 5
 
 
+PIECES = (
+    r"\frac \sqrt \text \left( \right) \pm \cup \in \le { } ( ) [ ] ^ _ , 1 2 10 x e i ! / \cdot \begin{pmatrix}"
+    r" \end{pmatrix} & \\ \pi \infty \ldots \boxed \mathrm \binom \log \sin | = < : \degree \% \$ and"
+)
 TEXTS = st.one_of(
     st.text(max_size=40),
     st.text(alphabet="\\{}()[]^_$ ,;.:+-*/=<>|!'\"%&~0123456789xyeifn√²½π七\0\ud800\u200b", max_size=60),
     st.lists(
-        st.sampled_from(
-            r"\frac \sqrt \text \left( \right) \pm \cup \in \le { } ( ) [ ] ^ _ , 1 2 10 x e i ! / \cdot \begin{pmatrix}"
-            r" \end{pmatrix} & \\ \pi \infty \ldots \boxed \mathrm \binom \log \sin | = < : \degree \% \$ and".split(" ")
-        ),
+        st.sampled_from(PIECES.split()),
         max_size=25,
     ).map(" ".join),
 )

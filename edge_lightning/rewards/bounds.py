@@ -8,6 +8,7 @@ Left out: sums, products, integrals and limits, which an answer has carried out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from edge_lightning.rewards import numbers
 from edge_lightning.rewards.vocabulary import ACCENTS, FUNCTIONS, GREEK
@@ -27,9 +28,9 @@ def affordable(tokens: Sequence[str]) -> bool:
     """Whether the tokens are an expression that a computer algebra system may be given."""
     if len(tokens) > _MOST_TOKENS or not all(map(_known, tokens)):
         return False
-    if any(numbers.number(one) and numbers.number(other) for one, other in zip(tokens, tokens[1:])):
+    if any(numbers.number(one) and numbers.number(other) for one, other in pairwise(tokens)):
         return False  # 1 2 3 is no product
-    if any(numbers.number(one) and other == "_" for one, other in zip(tokens, tokens[1:])):
+    if any(numbers.number(one) and other == "_" for one, other in pairwise(tokens)):
         return False  # 52_8 is written in base 8
     opened: list[int] = []
     spans: dict[int, int] = {}  # where a bracket closes, and where it opened

@@ -71,10 +71,10 @@ _COMMANDS = {
 _GREEK = (
     "alpha α beta β gamma γ delta δ epsilon εϵ zeta ζ eta η theta θϑ iota ι kappa κ lambda λ mu μµ nu ν xi ξ rho ρ sigma σ "
     "tau τ upsilon υ phi φϕ chi χ psi ψ omega ω Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Phi Φ Psi Ψ Omega Ω"
-).split()
+)
 _TABLE = {ord(char): plain for plain, chars in _PLAIN.items() for char in chars}
 _TABLE |= {ord(char): f"\\{name} " for name, chars in _COMMANDS.items() for char in chars}
-_TABLE |= {ord(char): f"\\{name} " for name, chars in zip(_GREEK[::2], _GREEK[1::2]) for char in chars}
+_TABLE |= {ord(char): f"\\{name} " for name, chars in zip(*[iter(_GREEK.split())] * 2) for char in chars}
 
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 _LOWERED = re.compile("[₀₁₂₃₄₅₆₇₈₉₊₋ₙ]+")

@@ -26,10 +26,9 @@ from edge_lightning.rewards.forms import (
 )
 from edge_lightning.rewards.measures import same_unit
 from edge_lightning.rewards.reading import Tokens
+from edge_lightning.rewards.relations import assignments, both_leaves, interval, is_name, name, variable
 
 _MOST_ITEMS = 60  # of lists without order, whose comparison takes their product
-_INFINITE = Leaf(("\\infty",)), Leaf(("-", "\\infty"))
-_OPERATORS = frozenset(["+", "-", "\\cdot", "/", "^", "\\frac", "\\sqrt", "!", "|", "\\lfloor", "\\lceil", "\\binom"])
 
 
 class Judge(Protocol):
@@ -53,17 +52,17 @@ def same(gold: Form, answer: Form, judge: Judge) -> bool:
             return _letters(gold) == answer.letter or same(gold, answer.content, judge)
         case Option(), _:
             return _letters(answer) == gold.letter or same(gold.content, answer, judge)
-        case (Relation(), Relation() | Listed()) | (Listed(), Relation()) if _assignments(gold) and _assignments(answer):
-            return _any_order(_assignments(gold), _assignments(answer), judge)
+        case (Relation(), Relation() | Listed()) | (Listed(), Relation()) if assignments(gold) and assignments(answer):
+            return _any_order(assignments(gold), assignments(answer), judge)
         case Relation(), Relation():
             return _same_relation(gold, answer, judge)
         case _, Relation():
             return _same_as_relation(gold, answer, judge)
         case Relation(), _:
             if set(gold.signs) <= EQUAL:
-                return _is_name(gold.sides[0]) and same(gold.sides[-1], answer, judge)
-            interval = _interval(gold)
-            return interval is not None and same(interval, answer, judge)
+                return is_name(gold.sides[0]) and same(gold.sides[-1], answer, judge)
+            form = interval(gold)
+            return form is not None and same(form, answer, judge)
         case (Words(), _) | (_, Words()):
             return _letters(gold) is not None and _letters(gold) == _letters(answer)
         case Leaf(), Leaf():
@@ -130,7 +129,7 @@ def _same_items(gold: Listed, answer: Listed, judge: Judge) -> bool:
         return True
     named = [item for item in gold.items if isinstance(item, Relation)]
     bare = [item for item in answer.items if not isinstance(item, Relation)]
-    if len({_name(item.sides[0]) for item in named}) > 1 and bare:
+    if len({name(item.sides[0]) for item in named}) > 1 and bare:
         return False  # a = 2, b = -14 in another order, without names
     return _any_order(gold.items, answer.items, judge)
 
@@ -158,48 +157,40 @@ def _same_value(gold: Tokens, answer: Tokens, judge: Judge) -> bool:
 
 
 def _same_as_relation(gold: Form, answer: Relation, judge: Judge) -> bool:
-    if set(answer.signs) <= {"\\approx"} and not _is_name(answer.sides[0]):
+    if set(answer.signs) <= {"\\approx"} and not is_name(answer.sides[0]):
         return same(gold, answer.sides[0], judge)
     if set(answer.signs) <= EQUAL:
         return same(gold, answer.sides[-1], judge)
-    interval = _interval(answer)
-    return interval is not None and isinstance(gold, Bracketed | Union) and same(gold, interval, judge)
+    form = interval(answer)
+    return form is not None and isinstance(gold, Bracketed | Union) and same(gold, form, judge)
 
 
 def _same_relation(gold: Relation, answer: Relation, judge: Judge) -> bool:
     if set(gold.signs) <= EQUAL and set(answer.signs) <= EQUAL:
-        names = _name(gold.sides[0]), _name(answer.sides[0])
+        names = name(gold.sides[0]), name(answer.sides[0])
         if None not in names and _in_order(gold.sides[:1], answer.sides[:1], judge):
             return same(gold.sides[-1], answer.sides[-1], judge)
-        if None not in names:
-            return _same_function(gold, answer, judge)
-        sides = _both_leaves(gold), _both_leaves(answer)
+        if _same_function(gold, answer, judge):
+            return True
+        sides = both_leaves(gold), both_leaves(answer)
         return None not in sides and judge.ratio_sign(*sides) != 0
+    if "\\in" in (gold.signs[0], answer.signs[0]):
+        ranges = [form.sides[-1] if form.signs[0] == "\\in" else interval(form) for form in (gold, answer)]
+        return None not in ranges and variable(gold) == variable(answer) and same(*ranges, judge)
     if len(gold.signs) == len(answer.signs) == 1 and gold.signs[0] in ORDER and answer.signs[0] in ORDER:
-        sides = _both_leaves(gold), _both_leaves(answer)
+        sides = both_leaves(gold), both_leaves(answer)
         if None in sides:
             return False
         if gold.signs == answer.signs:
             return judge.ratio_sign(*sides) > 0
         return ORDER[gold.signs[0]] == answer.signs[0] and judge.ratio_sign(*sides) < 0
     if gold.signs == answer.signs and set(gold.signs) == {"\\ne"} and len(gold.signs) == 1:
-        sides = _both_leaves(gold), _both_leaves(answer)
+        sides = both_leaves(gold), both_leaves(answer)
         return None not in sides and judge.ratio_sign(*sides) != 0
     turned = tuple(ORDER.get(sign, sign) for sign in reversed(answer.signs))
     return (gold.signs == answer.signs and _in_order(gold.sides, answer.sides, judge)) or (
         gold.signs == turned and _in_order(gold.sides, answer.sides[::-1], judge)
     )
-
-
-def _assignments(form: Form) -> list[Form]:
-    """(m, n) = (36, 6) is m = 36 and n = 6; the list of those, empty for anything else."""
-    match form:
-        case Listed(braces=False) if all(isinstance(item, Relation) for item in form.items):
-            return list(form.items)
-        case Relation(sides=[Bracketed() as names, Bracketed() as values], signs=("=",)):
-            if _is_name(names) and len(names.items) == len(values.items):
-                return [Relation(sides, ("=",)) for sides in zip(names.items, values.items)]
-    return []
 
 
 def _same_function(gold: Relation, answer: Relation, judge: Judge) -> bool:
@@ -212,52 +203,6 @@ def _same_function(gold: Relation, answer: Relation, judge: Judge) -> bool:
         return False
     tokens = tuple(heads[0][2] if token == renamed else token for token in last.tokens)
     return same(gold.sides[-1], Leaf(tokens, last.unit), judge)
-
-
-def _both_leaves(relation: Relation) -> tuple[Tokens, Tokens] | None:
-    """The sides of a relation of two expressions."""
-    if len(relation.sides) == 2 and all(isinstance(side, Leaf) for side in relation.sides):
-        return relation.sides[0].tokens, relation.sides[1].tokens
-    return None
-
-
-def _interval(relation: Relation) -> Form | None:
-    r"""The interval of x >= 2, 1 < x <= 2, or x \ne 1."""
-    sides, signs = relation.sides, relation.signs
-    if len(sides) == 2 and _is_name(sides[1]) and not _is_name(sides[0]):
-        sides, signs = sides[::-1], tuple(ORDER.get(sign, sign) for sign in signs)
-    if len(sides) == 2 and _is_name(sides[0]):
-        if signs[0] == "\\ne":
-            return Union((Bracketed("(", (_INFINITE[1], sides[1]), ")"), Bracketed("(", (sides[1], _INFINITE[0]), ")")))
-        if signs[0] in ("<", "\\le"):
-            return Bracketed("(", (_INFINITE[1], sides[1]), ")" if signs[0] == "<" else "]")
-        if signs[0] in (">", "\\ge"):
-            return Bracketed("(" if signs[0] == ">" else "[", (sides[1], _INFINITE[0]), ")")
-    if len(sides) == 3 and _is_name(sides[1]) and set(signs) <= ORDER.keys():
-        if set(signs) <= {">", "\\ge"}:
-            sides, signs = sides[::-1], tuple(ORDER[sign] for sign in reversed(signs))
-        if set(signs) <= {"<", "\\le"}:
-            return Bracketed("(" if signs[0] == "<" else "[", (sides[0], sides[2]), ")" if signs[1] == "<" else "]")
-    return None
-
-
-def _name(form: Form) -> str | None:
-    r"""What an assignment gives a value to: x, a_n, f(x), AB, \angle ABC, (m, n), Area."""
-    match form:
-        case Words():
-            return form.letters
-        case Bracketed():
-            names = [_name(item) for item in form.items]
-            return None if None in names else f"({','.join(names)})"
-        case Leaf():
-            named = any(re.search("[A-Za-z]", token) for token in form.tokens)
-            plain = not _OPERATORS.intersection(form.tokens) and not numbers.number(form.tokens[0] if form.tokens else "")
-            return " ".join(form.tokens) if named and plain else None
-    return None
-
-
-def _is_name(form: Form) -> bool:
-    return _name(form) is not None
 
 
 def _letters(form: Form) -> str | None:

@@ -17,6 +17,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 
 from edge_lightning.errors import UserError, require_at_least_one
+from edge_lightning.rewards.brackets import without_spaces
 from edge_lightning.rewards.comparison import same
 from edge_lightning.rewards.exact import Exact, Undecided
 from edge_lightning.rewards.forms import parsed
@@ -99,7 +100,7 @@ def _decided(golds: tuple[str, ...], answer: str) -> Verdict | None:
     found = read(answer)
     if not found:
         return Verdict.DIFFERS
-    if found in wanted:
+    if without_spaces(found) in map(without_spaces, wanted):
         return Verdict.MATCHED
     form, undecided = parsed(found), False
     for tokens in wanted:

@@ -6,21 +6,28 @@ r"""The shape of an answer: a list, a set, a tuple or interval, a relation, a ma
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
+from edge_lightning.rewards.brackets import (
+    COMMAS,
+    depths,
+    split,
+    with_thousands_joined,
+    without_redundant_brackets,
+    without_spaces,
+)
 from edge_lightning.rewards.measures import Measure, without_unit
 from edge_lightning.rewards.reading import Tokens, words_of
 
-_OPENING = frozenset(["(", "[", "\\{", "{", "\\langle", "\\lfloor", "\\lceil"])
-_CLOSING = frozenset([")", "]", "\\}", "}", "\\rangle", "\\rfloor", "\\rceil"])
-_COMMAS = frozenset([",", ", ", ";", '"and', '"or'])
 EQUAL = frozenset(["=", "\\in", "\\approx"])
 ORDER = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
 _RELATIONS = EQUAL | ORDER.keys() | {"\\ne", "\\notin"}
 _TABLE = re.compile(r"\\begin\{(?:[pbBv]?matrix|smallmatrix|array)\}")
 _ROWS = re.compile(r"\\begin\{(?:cases|aligned|align\*?|gathered|array|split)\}")
-_OPTION = re.compile(r'"\(?([A-F])[).:]\s*')
+_OPTION = re.compile(r'"\(([A-F])\)?[.:]?|"([A-F])[).:]')
+_CHOICE = re.compile(r'"?\(?([A-F])\)?[.:]?')
+_ARROWS = frozenset(["\\Rightarrow", "\\Longrightarrow", "\\implies", "\\to", "\\quad"])
 DEEPEST = 24  # brackets in brackets
 
 
@@ -99,9 +106,9 @@ Form = Leaf | Words | Listed | Bracketed | Union | Relation | Table | Ratio | Op
 
 def parsed(tokens: Tokens) -> Form:
     """The form of an answer."""
-    if max(_depths(tokens), default=0) > DEEPEST + 40:
+    if max(depths(tokens), default=0) > DEEPEST + 40:
         return Leaf(tokens)
-    return _form(_without_redundant_brackets(tokens), outermost=True)
+    return _form(without_redundant_brackets(tokens), outermost=True)
 
 
 def _form(tokens: Tokens, outermost: bool = False) -> Form:
@@ -109,29 +116,35 @@ def _form(tokens: Tokens, outermost: bool = False) -> Form:
         tokens = tokens[:-1]
     if len(tokens) > 1 and tokens[0] == "+":
         tokens = tokens[1:]
-    depths = list(_depths(tokens))
-    if not tokens or depths[-1] or max(depths) > DEEPEST or min(depths) < 0:
-        return _reversed_interval(tokens) or Leaf(tokens)
-    option = _OPTION.fullmatch(tokens[0])
-    if option and len(tokens) > 1:
-        return Option(option[1].lower(), _form(tokens[1:], outermost))
+    after = list(depths(tokens))
+    if not tokens or after[-1] or max(after) > DEEPEST or min(after) < 0:
+        return _reversed_interval(tokens) or Leaf(without_spaces(tokens))
     if outermost:
-        tokens = _with_thousands_joined(tokens, depths)
-    parts, _ = _split(tokens, _COMMAS)
+        option = _option(tokens)
+        if option:
+            return Option(option[0].lower(), _form(option[1], outermost=True))
+        tokens = with_thousands_joined(tokens)
+    parts, _ = split(tokens, COMMAS)
     parts = parts if len(parts) > 1 else _side_by_side(tokens)
     if len(parts) > 1:
         items = tuple(_form(part) for part in parts if part)
         return _listed(items)
-    sides, signs = _split(tokens, _RELATIONS)
+    sides, signs = split(tokens, _RELATIONS)
     if len(sides) > 1:
         return Relation(tuple(_form(side, outermost) for side in sides), signs) if all(sides) else Leaf(tokens)
-    parts, _ = _split(tokens, {"\\cup"})
+    parts, _ = split(tokens, {"\\cup"})
     if len(parts) > 1:
         return Union(tuple(_form(part) for part in parts))
-    parts, _ = _split(tokens, {":"})
+    parts, _ = split(tokens, {":"})
     if len(parts) > 1:
         return Ratio(tuple(_form(part) for part in parts))
-    return _rows(tokens) or _bracketed(tokens) or _words(tokens) or _signs(tokens) or Leaf(*without_unit(tokens))
+    return (
+        _rows(tokens)
+        or _bracketed(tokens)
+        or _words(tokens)
+        or _signs(tokens)
+        or Leaf(*without_unit(without_spaces(tokens)))
+    )
 
 
 def _listed(items: tuple[Form, ...], braces: bool = False) -> Form:
@@ -145,14 +158,35 @@ def _listed(items: tuple[Form, ...], braces: bool = False) -> Form:
     return Listed(tuple(flat), braces, elided)
 
 
+def _option(tokens: Tokens) -> tuple[str, Tokens] | None:
+    r"""The letter and the rest of (C) 7, \text{C. } 7, 7 \textbf{(C)}, 7 \Rightarrow C, and 7, \text{C}."""
+    first, last = _OPTION.fullmatch(tokens[0]), _OPTION.fullmatch(tokens[-1])
+    if first and len(tokens) > 1:
+        return first[1] or first[2], tokens[1:]
+    if last and len(tokens) > 1:
+        return last[1] or last[2], tokens[: -2 if tokens[-2] in _ARROWS else -1]
+    if (
+        len(tokens) > 3
+        and tokens[0] == "("
+        and tokens[2] == ")"
+        and tokens[1] in "ABCDEF"
+        and re.match(r'[\d"]|\\[$fs]', tokens[3])
+    ):
+        return tokens[1], tokens[3:]
+    if len(tokens) > 2 and (tokens[-2] in _ARROWS or (tokens[-2] in COMMAS and tokens[-1][0] == '"')):
+        letter = _CHOICE.fullmatch(tokens[-1])
+        return (letter[1], tokens[:-2]) if letter else None
+    return None
+
+
 def _bracketed(tokens: Tokens) -> Form | None:
     opening, closing = tokens[0], tokens[-1]
     if opening not in ("(", "[", "\\{", "\\langle") or closing not in (")", "]", "\\}", "\\rangle"):
         return None
-    if list(_depths(tokens)).index(0) != len(tokens) - 1:  # (1)(2)
+    if list(depths(tokens)).index(0) != len(tokens) - 1:  # (1)(2)
         return None
     inner = tokens[1:-1]
-    parts, _ = _split(inner, _COMMAS)
+    parts, _ = split(inner, COMMAS)
     if opening == "\\{" and closing == "\\}":
         if {"\\mid", "|", ":"}.intersection(inner):
             return Leaf(tokens)
@@ -169,8 +203,8 @@ def _reversed_interval(tokens: Tokens) -> Form | None:
     """]0, 1[ is (0, 1)."""
     if len(tokens) > 2 and tokens[0] in ("[", "]") and tokens[-1] in ("[", "]"):
         inner = tokens[1:-1]
-        if not {"[", "]"}.intersection(inner) and min(_depths(inner)) >= 0:
-            parts, _ = _split(inner, _COMMAS)
+        if not {"[", "]"}.intersection(inner) and min(depths(inner)) >= 0:
+            parts, _ = split(inner, COMMAS)
             if len(parts) == 2 and all(parts):
                 opening, closing = ("[" if tokens[0] == "[" else "("), ("]" if tokens[-1] == "]" else ")")
                 return Bracketed(opening, tuple(_form(part) for part in parts), closing)
@@ -183,14 +217,14 @@ def _rows(tokens: Tokens) -> Form | None:
     if len(starts) != 1 or not tokens[-1].startswith("\\end{"):
         return None
     start = starts[0]
-    lines, _ = _split(tokens[start + 1 : -1], {"\\\\"})
+    lines, _ = split(tokens[start + 1 : -1], {"\\\\"})
     lines = [line for line in lines if line]
     if _TABLE.fullmatch(tokens[start]):
         before = tokens[:start]
         before = before[:-1] if before[-1:] == ("\\cdot",) else before
         before = ("-", "1") if before == ("-",) else before
         factor = ("(", *before, ")", "\\cdot", "(") if before else ()
-        cells = [[_form((*factor, *cell, *((")",) if before else ()))) for cell in _split(line, {"&"})[0]] for line in lines]
+        cells = [[_form((*factor, *cell, *((")",) if before else ()))) for cell in split(line, {"&"})[0]] for line in lines]
         return Table(tuple(map(tuple, cells))) if "vmatrix" not in tokens[start] else None
     if start == 0 and _ROWS.fullmatch(tokens[0]):
         return _listed(tuple(_form(tuple(token for token in line if token != "&")) for line in lines))
@@ -218,61 +252,17 @@ def _signs(tokens: Tokens) -> Form | None:
 
 
 def _side_by_side(tokens: Tokens) -> list[Tokens]:
-    """(1, 2)(3, 4) is a list whose commas were lost."""
+    """(1, 2)(3, 4) and f(x) = 0f(x) = x are lists whose commas were lost."""
+    head = tokens[: tokens.index("=") + 1] if "=" in tokens else ()
+    if len(head) == 5 and head[1] == "(":
+        starts = [at for at in range(len(tokens)) if tokens[at : at + 5] == head] + [len(tokens)]
+        return [tokens[one:other] for one, other in pairwise(starts)]
     parts, start = [], 0
-    for at, depth in enumerate(_depths(tokens)):
+    for at, depth in enumerate(depths(tokens)):
         if depth == 0:
             part = tokens[start : at + 1]
-            if part[0] != "(" or part[-1] != ")" or len(_split(part[1:-1], _COMMAS)[0]) < 2:
+            if part[0] != "(" or part[-1] != ")" or len(split(part[1:-1], COMMAS)[0]) < 2:
                 return [tokens]
             parts.append(part)
             start = at + 1
     return parts
-
-
-def _with_thousands_joined(tokens: Tokens, depths: list[int]) -> Tokens:
-    """1,234,567 is a number where its commas are the only ones of the answer and no space follows them."""
-    commas = [at for at, token in enumerate(tokens) if token in _COMMAS and depths[at] == 0]
-    if not commas or any(tokens[at] != "," for at in commas):
-        return tokens
-    first, last = commas[0] - 1, commas[-1] + 1
-    if commas != list(range(first + 1, last, 2)) or last >= len(tokens):
-        return tokens
-    groups = tokens[first : last + 1 : 2]
-    if re.fullmatch(r"[1-9]\d?\d?", groups[0], re.ASCII) and all(
-        re.fullmatch(r"\d{3}" if at < len(groups) - 1 else r"\d{3}(\.\d+)?", group, re.ASCII)
-        for at, group in enumerate(groups)
-        if at
-    ):
-        return (*tokens[:first], "".join(groups), *tokens[last + 1 :])
-    return tokens
-
-
-def _without_redundant_brackets(tokens: Tokens) -> Tokens:
-    """((7)) is 7."""
-    while len(tokens) > 2 and tokens[0] == "(" and tokens[-1] == ")" and tokens[1] == "(" and tokens[-2] == ")":
-        depths = list(_depths(tokens))
-        if depths.index(0) != len(tokens) - 1 or depths[1:].index(1) != len(tokens) - 3:
-            break
-        tokens = tokens[1:-1]
-    return tokens
-
-
-def _depths(tokens: Tokens) -> Iterator[int]:
-    """How many brackets are open after each token. Unlike ends pair, since intervals have them."""
-    depth = 0
-    for token in tokens:
-        depth += token in _OPENING or token.startswith("\\begin{")
-        depth -= token in _CLOSING or token.startswith("\\end{")
-        yield depth
-
-
-def _split(tokens: Tokens, separators: frozenset[str] | set[str]) -> tuple[list[Tokens], tuple[str, ...]]:
-    """What stands between the separators outside brackets, and the separators."""
-    parts, signs, start = [], [], 0
-    for at, depth in enumerate(_depths(tokens)):
-        if depth == 0 and tokens[at] in separators:
-            parts.append(tokens[start:at])
-            signs.append(tokens[at])
-            start = at + 1
-    return [*parts, tokens[start:]], tuple(signs)

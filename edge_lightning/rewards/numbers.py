@@ -1,4 +1,4 @@
-r"""The exact value of an answer that is plain arithmetic: 0.75, \frac{3}{4}, 1\frac{4}{5}, 6.72 \cdot 10^{-5}, 3+4, 2^{1009}.
+r"""The exact value of plain arithmetic: 0.75, \frac{3}{4}, 1\frac{4}{5}, 6.72 \cdot 10^{-5}, 3+4, 2^{1009}.
 
 Rational numbers only, with + - / \cdot, powers, factorials, fractions and brackets; anything else has no value here and
 is left to `values.py`. Nothing grows beyond `_BITS`, so the work is bounded whatever stands there.

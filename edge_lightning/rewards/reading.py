@@ -32,6 +32,7 @@ Tokens = tuple[str, ...]
 _NUMERIC = re.compile(r"\d*\.?\d+", re.ASCII)
 _WORDY = re.compile(r"[^\W\d_]{2}")
 _HAS_MATH = re.compile(r"[\d=<>+^_\\/|*{}]")
+_COMPOUND = re.compile(r"[A-Za-z]+(?:\^\{-?\d\})?(?: ?[/ ] ?[A-Za-z]+(?:\^\{-?\d\})?)+|[A-Za-z]+\^\{-?\d\}")  # m/s, cm^{2}
 _INVISIBLE = frozenset(
     ["\\,", "\\;", "\\:", "\\ ", "\\\n", "\\(", "\\)", "\\[", "\\]", "$", "~", '"', "`", "\\/", "\\-", "\\@"]
 )
@@ -60,6 +61,8 @@ def read(text: str) -> Tokens | None:
         tokens.pop()
     while tokens and tokens[0] in (",", ", ", ":", "."):
         tokens.pop(0)
+    if tokens.count("|") == 1:  # the other spelling of "divides"
+        tokens[tokens.index("|")] = "\\mid"
     return tuple(tokens)
 
 
@@ -127,7 +130,7 @@ class _Reader:
                 self._argument(rest)
             out.extend(self._argument(rest))
         elif name in TEXT:
-            self._text(rest, out)
+            self._text(rest, out, symbols=name in ("mathrm", "operatorname"))
         elif name in PLAIN:
             out.append(PLAIN[name])
         elif name in ("begin", "end"):
@@ -199,16 +202,20 @@ class _Reader:
         out.extend(["\\cdot", "10", "^", "{", *sign, digits, "}"])
         return True
 
-    def _text(self, rest: list[Piece], out: list[str]) -> None:
+    def _text(self, rest: list[Piece], out: list[str], symbols: bool) -> None:
         r"""\text{...}: words as one token, but mathematics and single upright letters as if they stood outside."""
         self._skip_space(rest)
         pieces = self._pieces(rest)
-        words = re.sub(r"\\[, ;:!]|[~$\s]+", " ", source(pieces)).strip()
+        words = re.sub(r"\^(-?\d)", r"^{\1}", source(pieces))
+        words = re.sub(r"\\[, ;:!]|[~$\s]+", " ", words).strip()
+        after_value = bool(out) and _AFTER_A_VALUE.fullmatch(out[-1]) is not None
         upright = words.lower().removesuffix(".")
         if upright in _NAMED or (upright in FUNCTIONS and upright not in UNITS):
             rest.extend(reversed([upright]))
-        elif len(words) == 1 and words.isalpha() and not (out and _AFTER_A_VALUE.fullmatch(out[-1])):
-            out.append(words)
+        elif len(words) == 1 and words.isalpha() and not after_value:
+            out.append(words if symbols or words not in "ABCDEF" else f'"{words}')
+        elif after_value and _COMPOUND.fullmatch(words) and not CHANGING.intersection(re.findall("[a-z]+", words)):
+            out.extend(f'"{part}' if part.isalpha() else part for part in re.findall("[A-Za-z]+|.", words) if part != " ")
         elif _HAS_MATH.search(words) or (words and not any(char.isalpha() for char in words)):
             leading = re.fullmatch(r"([-+]?[\d.,/ ]*\d)\s*([A-Za-z][A-Za-z .]*)", words)
             if leading:

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 
-from edge_lightning.rewards import numbers
 from edge_lightning.rewards.exact import Exact
 from edge_lightning.rewards.reading import Tokens
 from edge_lightning.rewards.vocabulary import ACCENTS, GREEK
 
 _NAMES = "xyzuvwabckmnpqrst"  # letters that the parser takes for nothing else
 _CONFIG = ConversionConfig(lowercase_symbols=False)
+_APPLIED = frozenset("fghFGHPQ")  # before a bracket these are functions; other letters are if it holds one letter
 _DIGITS = 40
 _TINY = sympy.Float(10) ** -70
 _GREEK = frozenset(f"\\{name}" for name in GREEK)
@@ -145,6 +145,8 @@ def _renamed(tokens: Tokens, names: dict[Tokens, str]) -> Iterator[str]:
                 names[symbol] = _NAMES[len(names)]
             yield names[symbol]
             at = end
+            if tokens[at : at + 1] == ("(",):  # not a function, or it would be part of the symbol
+                yield "\\cdot"
             continue
         if "." in token:  # a decimal is a fraction, not a float
             whole, _, digits = token.partition(".")
@@ -155,7 +157,7 @@ def _renamed(tokens: Tokens, names: dict[Tokens, str]) -> Iterator[str]:
 
 
 def _symbol_end(tokens: Tokens, at: int) -> int:
-    r"""Where the symbol that begins here ends: x, x_{1}, x', \dot{x}, \gamma, dx of a derivative, f(x). `at` if none does."""
+    r"""Where the symbol that begins here ends (x, x_{1}, x', \dot{x}, \gamma, dx, f(x)); `at` if none does."""
     token = tokens[at]
     if token in _ACCENTS:
         end = _group_end(tokens, at + 1)
@@ -170,7 +172,7 @@ def _symbol_end(tokens: Tokens, at: int) -> int:
     if end + 2 < len(tokens) and tokens[end] == "(" and tokens[at:end] not in (("i",), ("e",)):
         close = end + tokens[end:].index(")") if ")" in tokens[end:] else end
         inside = tokens[end + 1 : close]
-        applied = token in ("f", "g", "h", "F", "G", "H", "P", "Q") or (len(inside) == 1 and inside[0].isalpha())
+        applied = token in _APPLIED or (len(inside) == 1 and (inside[0].isalpha() or token.isupper()))
         if inside and "(" not in inside and applied and inside != tokens[at:end]:
             end = close + 1
     return end

@@ -1,12 +1,18 @@
-"""What the commands and words of an answer mean to the reader: which are typography, which are other spellings, which are units."""
+"""What the commands and words of an answer are to the reader: typography, another spelling, a function, a unit."""
 
 from __future__ import annotations
 
-DROPPED = frozenset(
-    "displaystyle textstyle scriptstyle scriptscriptstyle left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr "
-    "Biggl Biggr bigm limits nolimits bf rm it sf tt sl sc cal em boldmath tiny small normalsize large Large LARGE huge Huge "
-    "quad qquad enspace thinspace medspace thickspace negthinspace hfill hfil newline par noindent centering nobreak allowbreak "
-    "mathstrut strut boxed fbox displaylimits nonumber notag relax mathord mathbin mathrel mathopen mathclose mathpunct".split()
+
+def _names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+DROPPED = _names(
+    "displaystyle textstyle scriptstyle scriptscriptstyle left right middle big Big bigg Bigg bigl bigr Bigl Bigr "
+    "biggl biggr Biggl Biggr bigm limits nolimits bf rm it sf tt sl sc cal em boldmath tiny small normalsize large "
+    "Large LARGE huge Huge quad qquad enspace thinspace medspace thickspace negthinspace hfill hfil newline par "
+    "noindent centering nobreak allowbreak mathstrut strut boxed fbox displaylimits nonumber notag relax mathord "
+    "mathbin mathrel mathopen mathclose mathpunct "
 )
 DROPPED_WITH_ARGUMENT = {
     "color": 1,
@@ -20,20 +26,21 @@ DROPPED_WITH_ARGUMENT = {
 }
 UNWRAPPED = {"textcolor": 1, "colorbox": 1, "underline": 0, "emph": 0, "mathop": 0, "ensuremath": 0, "smash": 0}
 UNWRAPPED |= dict.fromkeys(
-    "mathbf mathit mathsf mathtt mathnormal boldsymbol bm bold pmb".split(), 0
+    _names("mathbf mathit mathsf mathtt mathnormal boldsymbol bm bold pmb"), 0
 )  # symbols in another face
-TEXT = frozenset(
-    "text textbf textit textrm textsf texttt textsc textnormal textup textmd mbox hbox mathrm operatorname operatorname*".split()
+TEXT = _names(
+    "text textbf textit textrm textsf texttt textsc textnormal textup textmd mbox hbox mathrm operatorname operatorname* "
 )
 SAME = {
     "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dbinom": "binom", "tbinom": "binom", "leq": "le", "leqslant": "le",
     "leqq": "le", "geq": "ge", "geqslant": "ge", "geqq": "ge", "neq": "ne", "times": "cdot", "ast": "cdot", "bullet": "cdot",
-    "dots": "ldots", "cdots": "ldots", "dotsc": "ldots", "dotsb": "ldots", "vdots": "ldots", "infin": "infty", "deg": "degree",
+    "dots": "ldots", "cdots": "ldots", "dotsc": "ldots", "dotsb": "ldots", "vdots": "ldots", "infin": "infty",
+    "deg": "degree",
     "varnothing": "emptyset", "empty": "emptyset", "varphi": "phi", "varepsilon": "epsilon", "vartheta": "theta",
     "varrho": "rho", "tg": "tan", "ctg": "cot", "tgh": "tanh", "arctg": "arctan", "lg": "log", "divides": "mid",
     "rightarrow": "to", "longrightarrow": "to", "bigcup": "cup", "sqcup": "cup", "backslash": "setminus", "owns": "ni",
-    "overrightarrow": "vec", "widehat": "hat", "bar": "overline", "widetilde": "tilde", "thickapprox": "approx", "sim": "approx",
-    "iff": "Leftrightarrow", "land": "wedge",
+    "overrightarrow": "vec", "widehat": "hat", "bar": "overline", "widetilde": "tilde", "thickapprox": "approx",
+    "sim": "approx", "iff": "Leftrightarrow", "land": "wedge",
 }  # fmt: skip
 PLAIN = {
     "lbrace": "\\{", "rbrace": "\\}", "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")", "lvert": "|", "rvert": "|",
@@ -43,13 +50,13 @@ PLAIN = {
 }  # fmt: skip
 ARGUMENTS = {"frac": 2, "binom": 2, "sqrt": 1, "overline": 1, "vec": 1, "hat": 1, "dot": 1, "ddot": 1, "tilde": 1, "pmod": 1}
 ARGUMENTS |= {"mathbb": 1, "mathcal": 1, "mathfrak": 1, "mathscr": 1, "underbrace": 1, "overbrace": 1, "stackrel": 2}
-ACCENTS = frozenset("overline vec hat dot ddot tilde mathbb mathcal mathfrak mathscr".split())
-FUNCTIONS = frozenset(
-    "sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan log ln exp max min gcd lcm det dim ker lim sup inf".split()
+ACCENTS = _names("overline vec hat dot ddot tilde mathbb mathcal mathfrak mathscr ")
+FUNCTIONS = _names(
+    "sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan log ln exp max min gcd lcm det dim ker lim sup inf "
 )
-GREEK = frozenset(
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega "
-    "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega hbar ell varpi varsigma".split()
+GREEK = _names(
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi "
+    "omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega hbar ell varpi varsigma "
 )
 
 # A unit under all its names. Two answers with units that are both listed and differ are different answers.
@@ -61,18 +68,18 @@ ms millisecond | s sec second | min minute | h hr hour | day | week | month | yr
 ml milliliter millilitre | l liter litre | gal gallon | acre | hectare ha | pint | quart | cup
 degree deg | rad radian | arcsec arcsecond | arcmin
 dollar usd | cent | euro eur | rupee rs | yuan rmb | pence | penny
-hz hertz | khz | mhz | n newton | j joule | kj | w watt | kw | v volt | a ampere amp | ohm | pa pascal | kpa | atm | k kelvin | ev
+hz hertz | khz | mhz | n newton | j joule | kj | w watt | kw | v volt | a ampere amp | ohm
+pa pascal | kpa | atm | k kelvin | ev
 mph | kmph kmh kph | bit | byte | mol mole | kcal | cal calorie | erg | c celsius | f fahrenheit
 """
 UNITS = {
     name: names.split()[0] for line in _UNITS.strip().split("\n") for names in line.split("|") for name in names.split()
 }
 # Words that stand beside a value and change it: what they stand in is no unit.
-CHANGING = frozenset(
-    "or and not no if when where whenever for unless except than less more most least only but with without otherwise else at "
-    "approximately approx about around nearly roughly over under below above between to from is are was be odd even mod modulo "
-    "base times squared cubed factorial plus minus half double twice dozen hundred thousand million billion trillion infinity "
-    "negative percent percentage pct any all each every some none undefined wrong incorrect false true maybe "
-    "so such that which integer integers".split()
+CHANGING = _names(
+    "or and not no if when where whenever for unless except than less more most least only but with without "
+    "otherwise else at approximately approx about around nearly roughly over under below above between to from is "
+    "are was be odd even mod modulo base squared cubed factorial plus minus half double twice dozen hundred "
+    "thousand million billion trillion infinity negative percent percentage pct any all each every some none "
+    "undefined wrong incorrect false true maybe so such that which integer integers "
 )
-CONNECTING = frozenset(["and", "or", ", and", ", or", "and/or"])

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from edge_lightning.evaluation.benchmark import AVERAGE, Exam
 from edge_lightning.evaluation.suite import Advance
@@ -28,14 +29,16 @@ class Display:
         self.console = console or Console(stderr=True)
         self.seconds_between_lines = seconds_between_lines
         self.live = self.console.is_terminal
+        wide = self.console.width >= 100
         self.progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=20 if wide else 5),
             MofNCompleteColumn(),
-            TimeElapsedColumn(),
+            *([TimeElapsedColumn()] if wide else []),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
             console=self.console,
+            expand=True,  # the figures get what is left of a line, and are cut before anything else is
             disable=not self.live,
         )
 
@@ -71,6 +74,7 @@ class Display:
             yield advance
         finally:
             self.progress.remove_task(bar)
+            self.progress.refresh()  # what is printed next is not to bring it back
 
 
 def outcome_line(step: int, name: str, metrics: dict[str, float]) -> str:

@@ -13,12 +13,13 @@ from omegaconf import OmegaConf
 
 from edge_lightning.cli import COMMANDS, USAGE, hydra_app
 from edge_lightning.cli.fit import fit
+from edge_lightning.cli.grade import grade
 from edge_lightning.cli.hydra_app import CONF, help_text
 from edge_lightning.cli.schema import check
 from edge_lightning.cli.screen import screen
 from edge_lightning.cli.validate import validate
 
-TASKS = {"fit": fit, "validate": validate, "screen": screen}
+TASKS = {"fit": fit, "validate": validate, "screen": screen, "grade": grade}
 ROWS = [{"problem": f"Start with {n}. Add 1. What is the result?", "answer": n + 1, "solution": "s"} for n in range(40)]
 FILES = {
     "good.json": ROWS,
@@ -186,6 +187,31 @@ def test_what_a_validation_cannot_do_is_one_line(line, message, asset, tmp_path,
     assert re.search(message, refusal("validate", line.format(asset=asset), tmp_path / "run", capfd))
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "no value for file; set file="),
+        ("nowhere.jsonl", "file=nowhere.jsonl: a file of JSON lines expected, nothing is there"),
+        ("neither", "file=neither: a file of JSON lines expected, a folder is there"),
+        ("good.json out=good.json", "out=good.json: another file than the input expected"),
+        ("good.json out=neither", "out=neither: a file in a folder that exists expected"),
+        ("good.json out=no/where.jsonl", "out=no/where.jsonl: a file in a folder that exists expected"),
+        ("good.json answer=response", "answer=response response=response: two columns expected"),
+        ("good.json answer=reward", "answer=reward: another column expected"),
+        ("good.json answer=3", "answer=3: str expected, int came"),
+        ("good.json rows_at_a_time=0", "rows_at_a_time=0: at least 1 expected"),
+        ("good.json reward=foo", "reward=foo: one of boxed, boxed_and_format expected"),
+        ("good.json reward.parts.accuracy.workers=0", "reward.parts.accuracy.workers=0: at least 1 expected"),
+        ("good.json reward.parts.accuracy.timeout_s=0", "timeout_s=0: a finite number of seconds above 0 expected"),
+        ("good.json reward.parts.accuracy._target_=edge_lightning.rewards.format.BoxedFormat", "no key .*timeout_s"),
+        ("good.json steps=3", "no key steps"),
+        ("-m good.json", "-m is not supported; one file at a time"),
+    ],
+)
+def test_what_a_grading_cannot_do_is_one_line(line, message, tmp_path, capfd):
+    assert re.search(message, refusal("grade", line, tmp_path / "run", capfd))
+
+
 def command(*arguments):
     return subprocess.run([sys.executable, "-m", "edge_lightning", *arguments], capture_output=True, text=True)
 
@@ -193,7 +219,7 @@ def command(*arguments):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["train"], 2, "edge-lightning: no command 'train'; one of fit, validate, screen expected\n"),
+        (["train"], 2, "edge-lightning: no command 'train'; one of fit, validate, screen, grade expected\n"),
         (
             ["fit", "ablation=none"],
             1,

@@ -31,6 +31,7 @@ from edge_lightning.evaluation.benchmark import AVERAGE
 PACKAGE = Path(__file__).resolve().parents[1]
 CONF = next(folder for folder in (PACKAGE / "conf", PACKAGE.parent / "conf") if folder.is_dir())
 TRACEBACK = "EDGE_LIGHTNING_TRACEBACK"
+FILE_FIRST = ("grade",)  # commands whose first argument is a file
 
 Task = Callable[[DictConfig, Path], None]
 
@@ -45,6 +46,10 @@ def run(command: str, arguments: list[str], task: Task) -> int:
     args = get_args_parser().parse_args(arguments)
     try:
         _refuse_other_flags(args)
+        if command in FILE_FIRST:
+            if args.multirun:
+                raise UserError("-m is not supported; one file at a time")
+            args.overrides = _with_file_named(args.overrides)
         _refuse_groups_without_option(args.overrides)
         overrides = [_with_path_quoted(override) for override in resume_overrides(args.overrides, command)]
         hydra = Hydra.create_main_hydra2("edge_lightning", create_config_search_path(str(CONF)))
@@ -81,6 +86,13 @@ def _refuse_groups_without_option(overrides: list[str]) -> None:
         if option == "null" and group != "experiment" and (CONF / group).is_dir():
             options = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
             raise UserError(f"{group}=null: one of {', '.join(options)} expected")
+
+
+def _with_file_named(arguments: list[str]) -> list[str]:
+    """A first argument that is a file, or can be nothing else, as file=..., whatever characters are in it."""
+    if not arguments or ("=" in arguments[0] and not Path(arguments[0]).exists()):
+        return arguments
+    return [f"file={quoted(arguments[0].replace('${', chr(92) + '${'))}", *arguments[1:]]
 
 
 def _with_path_quoted(override: str) -> str:

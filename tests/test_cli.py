@@ -133,6 +133,16 @@ def refusal(command, line, run_dir, capfd):
         ("ablation=grpo rollout.group_size=1", "rollout.group_size=1: at least 2 expected"),
         ("evaluation.benchmarks.smoke.problems=61", "evaluation smoke: 61 problems asked for, the data hold 60 held-out"),
         ("evaluation.benchmarks.smoke.samples=4", r"evaluation smoke: k=\[1, 8\], each between 1 and samples=4"),
+        ("evaluation.benchmarks.smoke.name=average", "name='average': a name without / expected"),
+        ("evaluation.benchmarks.smoke.responses_at_a_time=0", "smoke.responses_at_a_time=0: at least 1 expected"),
+        ("evaluation.benchmarks.smoke.problem_set=3", "smoke.problem_set=3: ProblemSet . null expected, int came"),
+        ("evaluation.benchmarks.smoke.prompt_limit=10", "at most evaluation.benchmarks.smoke.prompt_limit=10 expected"),
+        ("evaluation.benchmarks.smoke.response_limit=500", "60 of 60 problems need more than the model's 512"),
+        ("evaluation=avg_at_k evaluation.samples=4", "evaluation held_out: k=.* each between 1 and samples=4"),
+        (
+            "evaluation=paper_suite data_folder=/nowhere",
+            "/nowhere/evaluation_suite: .* none was found .*change evaluation.benchmarks.aime.problem_set.path",
+        ),
         # files
         ("data=math_json", "no value for data.problem_set.path; set data.problem_set.path="),
         (
@@ -177,6 +187,10 @@ def test_what_a_fit_cannot_do_is_one_line_before_training(line, message, tmp_pat
         ("ckpt=/nowhere/at/all", "ckpt=/nowhere/at/all: the folder of a finished run"),
         ("ckpt=3", "ckpt=3: str expected, int came"),
         ("ckpt={asset} evaluation=none", "evaluation.benchmarks is empty"),
+        ("ckpt=a/last.ckpt", "ckpt=a/last.ckpt: a checkpoint inside its run's folder expected"),
+        ("ckpt={asset} evaluation.benchmarks.smoke.prompt_limit=10", "at most evaluation.benchmarks.smoke.prompt_limit=10"),
+        ("ckpt={asset} evaluation.benchmarks.smoke.response_limit=500", "60 of 60 problems need more than the model's 512"),
+        ("resume=neither", "resume=neither: the folder of a validate that has begun expected"),
         ("ckpt={asset} evaluation.benchmarks.smoke.problems=61", "evaluation smoke: 61 problems asked for"),
         ("ckpt={asset} rollout.prompt_limit=10", "problem 'held_out-0000': prompt of"),
         ("ckpt={asset} steps=3", "no key steps"),

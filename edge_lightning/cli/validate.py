@@ -27,14 +27,15 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     from edge_lightning.evaluation.progress import Display, outcome_line
     from edge_lightning.evaluation.suite import evaluate_suite
     from edge_lightning.stopwatch import Stopwatch
+    from edge_lightning.training.checkpoints import load_weights
     from edge_lightning.training.summary import git_commit, versions, write_json
 
     hush()
     start = time.time()
-    check_call(policy_folder, {"ckpt": cfg.ckpt}, "")
+    check_call(policy_source, {"ckpt": cfg.ckpt}, "")
     check_call(check_prompts, {"prompt_limit": cfg.rollout.prompt_limit}, "rollout")
     check(cfg)
-    path = policy_folder(cfg.ckpt)
+    path, checkpoint = policy_source(cfg.ckpt)
     with open_dict(cfg):
         cfg.model.path = path
     if cfg.resume:
@@ -46,6 +47,8 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     if not benchmarks:
         raise UserError("evaluation.benchmarks is empty: at least one benchmark expected; set evaluation=smoke")
     policy = build_policy(cfg.model, folder, temperature=1.0).eval()
+    if checkpoint is not None:
+        load_weights(policy, checkpoint)
     if torch.cuda.is_available():  # not yet run on hardware
         policy.cuda()
     of_the_data = any(benchmark.problem_set is None for benchmark in benchmarks)
@@ -105,7 +108,7 @@ def validate(cfg: DictConfig, folder: Path) -> None:
         "name": cfg.name,
         "status": "finished",
         "ckpt": cfg.ckpt,
-        "policy": path,
+        "policy": str(checkpoint or path),
         "data": cfg.data.name if of_the_data else None,
         "metrics": metrics,
         "seconds": {**clock.seconds, "whole_run": time.time() - start},
@@ -117,21 +120,28 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     print_summary(summary, folder)
 
 
-def policy_folder(ckpt: str) -> str:
-    """The transformers folder of a run, or what was given: a transformers folder or a hub id.
+def policy_source(ckpt: str) -> tuple[str, Path | None]:
+    """Where the policy is loaded from, a transformers folder or a hub id, and the checkpoint whose weights it then gets.
+
+    A run's folder stands for its exported policy. A .ckpt file is laid over the policy that its run started from.
 
     Raises:
-        UserError: a folder that is neither.
+        UserError: a folder or file that is none of these.
     """
     from edge_lightning.cli.checks import names_a_folder
 
-    folder = Path(ckpt)
-    exported = folder / "checkpoints" / "hf"
+    place = Path(ckpt)
+    if place.suffix == ".ckpt":
+        run = place.parents[1] if len(place.parents) > 1 else place.parent
+        if not place.is_file() or not (run / "config.yaml").exists():
+            raise UserError(f"ckpt={ckpt}: a checkpoint inside its run's folder expected (RUN/checkpoints/best.ckpt)")
+        return str(OmegaConf.load(run / "config.yaml").model.path or run / "untrained"), place
+    exported = place / "checkpoints" / "hf"
     if exported.is_dir():
-        return str(exported)
-    if names_a_folder(ckpt) and not (folder / "config.json").exists():
+        return str(exported), None
+    if names_a_folder(ckpt) and not (place / "config.json").exists():
         raise UserError(
-            f"ckpt={ckpt}: the folder of a finished run (with checkpoints/hf) or a transformers folder (with config.json) "
-            "expected"
+            f"ckpt={ckpt}: the folder of a finished run (with checkpoints/hf), a checkpoint of a run (best.ckpt, last.ckpt) "
+            "or a transformers folder (with config.json) expected"
         )
-    return ckpt
+    return ckpt, None

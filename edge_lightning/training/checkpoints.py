@@ -11,9 +11,11 @@ import time
 from pathlib import Path
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import Checkpoint
 
 from edge_lightning.errors import UserError, require_at_least_one
+from edge_lightning.policy import Policy
 
 
 class LastCheckpoint(Checkpoint):
@@ -87,6 +89,20 @@ class BestCheckpoint(Checkpoint):
 
     def load_state_dict(self, state: dict) -> None:
         self.best = state["best"]
+
+
+def load_weights(policy: Policy, path: Path) -> None:
+    """Give a policy the weights of a checkpoint.
+
+    Raises:
+        UserError: they are of another model.
+    """
+    content = torch.load(path, map_location="cpu", weights_only=False, mmap=True)["state_dict"]
+    weights = {name.removeprefix("policy."): value for name, value in content.items() if name.startswith("policy.")}
+    try:
+        policy.load_state_dict(weights)
+    except RuntimeError as error:
+        raise UserError(f"{path}: weights of the run's own model expected; {str(error).splitlines()[1].strip()}") from error
 
 
 def save(trainer: L.Trainer, path: Path) -> None:

@@ -6,9 +6,11 @@ Left out: mending; a problem is taken as it is, or left out.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from typing import Literal
 
 from edge_lightning.data.base import ProblemSet
@@ -92,6 +94,7 @@ def curate(
     repeated = duplicates([*train, *held_out])
     record = {
         "source": source,
+        "fingerprint": _fingerprint(train, held_out),
         "counts": {
             "rows": problem_set.report.rows,
             "filtered": problem_set.report.filtered,
@@ -192,6 +195,13 @@ def describe(counts: Mapping) -> str:
     return "; ".join(parts)
 
 
+def data_metrics(counts: Mapping) -> dict[str, float]:
+    """What loggers are told of a run's data: problems, and the share of reference solutions that correction may use."""
+    solutions = counts["references"]["solutions"]
+    share = {"data/references_usable": counts["references"]["usable"] / solutions} if solutions else {}
+    return {"data/problems": float(counts["train"]), **share}
+
+
 def _with_solution(
     problems: Sequence[Problem], source: str, policy: Policy, limit: int
 ) -> tuple[list[Problem], list[BadRow]]:
@@ -240,6 +250,12 @@ def _references(
         "too_long": sorted(long),
     }
     return [replace(p, solution_right=p.id in right) if p.id in verdicts else p for p in problems], figures
+
+
+def _fingerprint(train: Sequence[Problem], held_out: Sequence[Problem]) -> str:
+    """A hash of everything that a run sees of its problems."""
+    seen = [[astuple(problem) for problem in problems] for problems in (train, held_out)]
+    return hashlib.blake2b(json.dumps(seen).encode(), digest_size=16).hexdigest()
 
 
 def _counts(bad: Sequence[BadRow]) -> str:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edge_lightning.curation import Limits, curate, describe
+from edge_lightning.curation import Limits, curate, data_metrics, describe
 from edge_lightning.data.report import BadRow, SetReport
 from edge_lightning.data.table import ProblemTable
 from edge_lightning.errors import UserError
@@ -152,6 +152,14 @@ def test_the_record_is_json_and_its_counts_are_one_line(curated):
         "3 training and 1 held-out problems of 5 rows; left out: 1 unusable row; filtered: 2 hard; 1 duplicates; "
         "1 exact and 0 near of 1 benchmark problems, trained on all the same; 2 of 3 reference solutions grade right and fit"
     )
+
+
+def test_loggers_are_told_the_share_of_usable_references(curated):
+    assert data_metrics(curated(Problems([RIGHT, WRONG, UNBOXED, BARE])).record["counts"]) == {
+        "data/problems": 4.0,
+        "data/references_usable": 1 / 3,
+    }
+    assert data_metrics(curated(Problems([BARE])).record["counts"]) == {"data/problems": 1.0}
 
 
 def test_nothing_is_said_of_what_is_not_there(curated):

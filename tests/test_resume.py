@@ -1,11 +1,14 @@
 """Runs that are stopped and gone on with, in this process, with the engine that starts at once."""
 
+import json
 import os
 import shutil
 import signal
 
 import pytest
 
+from edge_lightning.cli.fit import fit
+from edge_lightning.cli.hydra_app import run
 from edge_lightning.experience import Pipeline
 from tests.run_record import EVALUATION, SMALL, TINY, assert_same_run, checkpoint, here, metrics, rollouts, summary, weights
 
@@ -130,6 +133,26 @@ def test_a_changed_key_is_refused_and_leaves_no_trace(unbroken, tmp_path, stop_a
     assert err.count("\n") == 1
     assert here("fit", folder, f"resume={folder}") == 0
     assert_same_run(unbroken, folder)
+
+
+def test_other_problems_behind_the_same_path_are_refused(tmp_path, stop_at, capfd):
+    rows = [{"problem": f"Start with {n}. Add 1. What is the result?", "answer": n + 1} for n in range(20)]
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(rows))
+    data = ("data=math_json", f"data.problem_set.path={path}", "data.problem_set.held_out_share=0", "evaluation=none")
+    stop_at(2, press_control_c)
+    small = ("steps=4", "callbacks.last_checkpoint.every_n_steps=1", *SMALL)
+    assert here("fit", tmp_path / "run", *small, *data) == 1
+    rows[7]["answer"] = 80
+    path.write_text(json.dumps(rows))
+    capfd.readouterr()
+    assert run("fit", [f"resume={tmp_path / 'run'}"], fit) == 1
+    assert f"the problems of {path} are not those that the run began with" in capfd.readouterr().err
+    rows[7]["answer"] = 8
+    path.write_text(json.dumps(rows))
+    stop_at(9, press_control_c)
+    assert run("fit", [f"resume={tmp_path / 'run'}"], fit) == 0
+    assert len(metrics(tmp_path / "run")) == 4
 
 
 def test_the_learning_rate_may_change_and_does(unbroken, tmp_path, stop_at):

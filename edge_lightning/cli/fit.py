@@ -10,7 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.cli.process import hush, prepare
-from edge_lightning.cli.resume import last_checkpoint, refuse_changes, refuse_finished, refuse_second_run
+from edge_lightning.cli.resume import last_checkpoint, refuse_changes, refuse_finished, refuse_other_data, refuse_second_run
 from edge_lightning.errors import UserError
 
 
@@ -19,7 +19,7 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     start = time.time()
     prepare(cfg.cpu_threads)
     from edge_lightning.cli.build import build  # after `prepare`: imports torch
-    from edge_lightning.curation import describe
+    from edge_lightning.curation import data_metrics, describe
     from edge_lightning.training.summary import write_json
 
     hush()
@@ -30,6 +30,7 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     else:
         refuse_second_run(folder)
     run = build(cfg, folder, purge_step=_purge_step(checkpoint))
+    refuse_other_data(run.data, folder)
     write_json(folder / "data.json", run.data)
     if checkpoint is None:
         OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
@@ -51,6 +52,9 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     }
     status = "failed"
     try:
+        if checkpoint is None:
+            for logger in run.trainer.loggers:
+                logger.log_metrics(data_metrics(run.data["counts"]), step=0)
         run.trainer.fit(run.module, run.datamodule, ckpt_path=checkpoint)
         done = run.trainer.global_step >= run.datamodule.steps
         status = "finished" if done else "interrupted"

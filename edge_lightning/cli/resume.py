@@ -97,6 +97,16 @@ def refuse_changes(cfg: DictConfig, folder: Path) -> None:
             )
 
 
+def refuse_other_data(record: dict, folder: Path) -> None:
+    """Raise UserError where the problems are not those that the run in the folder has begun with."""
+    before = folder / "data.json"
+    if before.exists() and json.loads(before.read_text())["fingerprint"] != record["fingerprint"]:
+        raise UserError(
+            f"resume={folder}: the problems of {record['source']} are not those that the run began with (see its "
+            "data.json); put the data back as they were, or start a new run"
+        )
+
+
 def quoted(path: Path | str) -> str:
     """A path as the value of an override, whatever characters Hydra's grammar has other uses for."""
     return "'" + str(path).replace("'", "\\'") + "'"

@@ -35,13 +35,14 @@ def test_one_answer_alone_has_no_diversity_to_tell(figure):
     [
         ("7", "7.0"),
         ("-0.5", "-.50"),
-        ("1,234", "1234"),
+        ("0.5", r"\frac{1}{2}"),
         (" x + 1 ", "x+1"),
         (r"$\dfrac{1}{2}$", r"\frac{1}{2}"),
         (r"\left( 3, 4 \right)", "(3,4)"),
         ("50%", r"50\%"),
         ("0", "-0"),
         ("12.", "12"),
+        ("{", " { "),  # nothing that can be read
     ],
 )
 def test_wrong_answers_are_equal_where_their_cleaned_texts_are(one, other):
@@ -55,7 +56,7 @@ def test_wrong_answers_are_equal_where_their_cleaned_texts_are(one, other):
         ("7", "-7"),
         ("1,23", "123"),
         ("(1,2)", "(12)"),
-        (r"\leftarrow", "arrow"),
+        ("1,2", "1.2"),
         ("x", "X"),
         ("0.3", "0.33"),
         ("10", "1"),

@@ -9,7 +9,7 @@ from edge_lightning.cli.validate import policy_source
 from edge_lightning.errors import UserError
 from edge_lightning.policy import Policy
 from edge_lightning.training.checkpoints import load_weights
-from tests.run_record import EVALUATION, SMALL, checkpoint, evaluations, here, summary
+from tests.run_record import EVALUATION, SMALL, checkpoint, evaluations, here, rollouts, summary
 
 pytestmark = pytest.mark.slow
 
@@ -77,6 +77,18 @@ def test_an_evaluation_in_a_training_may_have_another_prompt_and_longer_response
     assert max(lengths) > 16  # the engine has room for more than training needs
     assert here("fit", tmp_path / "plain", *line, *changes, prompt) == 0
     assert rows(tmp_path / "plain", 0)["text"] != rows(tmp_path / "run", 0)["text"]
+
+
+def test_what_corrects_a_training_reaches_none_of_its_evaluations(tmp_path):
+    line = (*SMALL, *EVALUATION, "optimizer.lr=0", "steps=1", "credit=none")  # the same weights before and after
+    for correction in ("none", "gec", "force_reflection"):
+        assert here("fit", tmp_path / correction, *line, f"correction={correction}") == 0
+    for step in (0, 1):
+        for correction in ("gec", "force_reflection"):
+            assert rows(tmp_path / correction, step).equals(rows(tmp_path / "none", step))
+    assert rows(tmp_path / "none", 0).equals(rows(tmp_path / "none", 1))
+    assert set(rollouts(tmp_path / "gec")["provenance"].to_pylist()) > {"reflected"}  # correction was at work
+    assert not all(rows(tmp_path / "gec", 0)["correct"].to_pylist())
 
 
 def test_a_training_without_evaluation_has_no_best_checkpoint_and_no_figures(tmp_path):

@@ -155,7 +155,7 @@ def exam_length(exam: Exam, policy: Policy) -> int:
     """The engine's limit on prompt and response together that an evaluation needs, in tokens.
 
     Responses to prompts that leave less than the response limit of the model's positions end sooner, and count as cut off.
-    The paper's own suite has two such problems for the paper's models (1332 + 3000 tokens, 4096 positions).
+    The paper's own suite has two such problems for the paper's models (about 1330 + 3000 tokens, 4096 positions).
 
     Raises:
         UserError: a prompt is over the limit, or more than one in a hundred leaves too little room.

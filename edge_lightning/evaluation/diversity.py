@@ -1,25 +1,21 @@
-r"""How different the answers to a problem are: normalised answer entropy and collision rate.
+"""How different the answers to a problem are: normalised answer entropy and collision rate.
 
 Source: EAPO (arXiv:2609.33781), which reports both and defines neither; the definitions here are this project's own.
 
-Which answers are the same. All right ones are, however they are written. Wrong ones are where their cleaned texts are:
-numbers by value, other text without white space, dollar signs, \left and \right, and with \frac for its variants. All
-responses without a box count as one answer, "none": a policy gains no diversity by not answering.
+Which answers are the same. All right ones are, however they are written. Wrong ones are where the grader reads the same in
+them, a number or tokens; what it can't read is compared as text. All responses without a box count as one answer, "none":
+a policy gains no diversity by not answering.
 Left out: equality of wrong answers by computer algebra, n(n-1)/2 comparisons a problem.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
-from decimal import Decimal
 
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_NOISE = re.compile(r"\\left(?![a-zA-Z])|\\right(?![a-zA-Z])|\\[!,;: ]|(?<!\\)\$|\s|\\%|%")
-_FRACTION = re.compile(r"\\[dt]frac(?![a-zA-Z])")
+from edge_lightning.rewards.numbers import Unevaluated, value
+from edge_lightning.rewards.reading import read
 
 
 def answer_key(answer: str | None, *, right: bool) -> tuple[str, str]:
@@ -68,5 +64,10 @@ def _at_least_two(answers: Sequence[object]) -> int:
 
 
 def _cleaned(answer: str) -> str:
-    text = _THOUSANDS.sub("", _FRACTION.sub(r"\\frac", _NOISE.sub("", answer))).rstrip(".")
-    return format(Decimal(text).normalize() + 0, "f") if len(text) < 50 and _NUMBER.fullmatch(text) else text
+    tokens = read(answer)
+    if tokens is None:
+        return answer.strip()
+    try:
+        return str(value(tokens))
+    except Unevaluated:
+        return " ".join(token.strip() for token in tokens)

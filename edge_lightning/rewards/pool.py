@@ -24,6 +24,7 @@ import edge_lightning
 from edge_lightning.types import Verdict
 
 _START_S = 120.0
+_STARTS = 3  # that fail one after another before it is an error: a process may be killed while it starts, too
 
 Question = tuple[Sequence[str], str]
 
@@ -39,6 +40,7 @@ class Pool:
         self.timeout_s, self.size = timeout_s, workers
         self._lock = threading.Lock()
         self._workers: list[_Worker] = []
+        self._failed_starts = 0
 
     def __call__(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict a question.
@@ -61,14 +63,13 @@ class Pool:
     def _run(self, questions: Sequence[Question]) -> list[Verdict]:
         verdicts: list[Verdict] = [Verdict.DIFFERS] * len(questions)
         waiting = deque(range(len(questions)))
-        self._workers = [worker for worker in self._workers if worker.alive()]
         while waiting or any(worker.question is not None for worker in self._workers):
+            self._keep_alive()
             free = [worker for worker in self._workers if worker.ready and worker.question is None]
             while waiting and free:
                 if not free.pop().ask(waiting[0], questions[waiting[0]], self.timeout_s):
                     break  # it ended between two questions, which is not this question's fault
                 waiting.popleft()
-            self._workers = [worker for worker in self._workers if worker.question is not None or worker.alive()]
             starting = sum(not worker.ready for worker in self._workers)
             for _ in range(min(len(waiting) - starting - len(free), self.size - len(self._workers))):
                 self._workers.append(_Worker(2 * self.timeout_s))
@@ -76,8 +77,22 @@ class Pool:
                 number, verdict = worker.question, worker.reply()
                 if number is not None:
                     verdicts[number] = verdict
-            self._workers = [worker for worker in self._workers if not worker.ended]
+        self._keep_alive()
         return verdicts
+
+    def _keep_alive(self) -> None:
+        """Put away the workers that ended, but for those whose last reply is not read yet."""
+        for worker in self._workers:
+            if worker.question is None:
+                worker.look()
+            if worker.ready:
+                self._failed_starts = 0
+            elif worker.ended:
+                self._failed_starts += 1
+                if self._failed_starts >= _STARTS:
+                    self._failed_starts = 0
+                    raise RuntimeError(f"the process that grades did not start; run {shlex.join(worker.command)} to see why")
+        self._workers = [worker for worker in self._workers if not worker.ended]
 
     def _end_all(self) -> None:
         for worker in self._workers:
@@ -115,13 +130,10 @@ class _Worker:
         """Whether `end` was called."""
         return not self.end.alive
 
-    def alive(self) -> bool:
-        """Whether the process still runs; if not, what is left of it is put away."""
+    def look(self) -> None:
+        """End what is left of it if the process has ended."""
         if not self.ended and self.process.poll() is not None:
-            if not self.ready:
-                raise self._failed()
             self.end()
-        return not self.ended
 
     def ask(self, number: int, question: Question, timeout_s: float) -> bool:
         """Send a question; False if there is no one to hear it."""
@@ -140,18 +152,12 @@ class _Worker:
         else:
             line = self.process.stdout.read(64)  # replies are short, so a line comes whole
             verdict = Verdict.MATCHED if line == b"1\n" else Verdict.DIFFERS
-        if not self.ready:
-            if line != b"ready\n":
-                raise self._failed()
+        if not self.ready and line == b"ready\n":
             self.ready = True
-        elif not line:
+        elif not self.ready or not line:
             self.end()
         self.question = None
         return verdict
-
-    def _failed(self) -> RuntimeError:
-        self.end()
-        return RuntimeError(f"the process that grades did not start; run {shlex.join(self.command)} to see why")
 
 
 def _heard(workers: Sequence[_Worker]) -> list[_Worker]:

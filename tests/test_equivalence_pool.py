@@ -1,0 +1,166 @@
+"""The processes that compare: killed on time-out, replaced when they die, gone when their parent is."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from edge_lightning.rewards.equivalence import Equivalence
+from edge_lightning.rewards.pool import Pool
+from edge_lightning.rewards.worker import MEMORY_BYTES
+from edge_lightning.types import Verdict
+
+ROOT = Path(__file__).resolve().parents[1]
+HALF = (("x/2",), r"\frac{2x}{4}")
+THIRD = (("x/2",), r"\frac{x}{3}")
+
+
+@pytest.fixture
+def pool():
+    built = Pool(5.0, 2)
+    yield built
+    built.close()
+
+
+def pids(pool: Pool) -> list[int]:
+    return [worker.process.pid for worker in pool._workers]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(wanted: list[int], within_s: float) -> bool:
+    end = time.monotonic() + within_s
+    while any(map(alive, wanted)) and time.monotonic() < end:
+        time.sleep(0.1)
+    return not any(map(alive, wanted))
+
+
+def test_answers_come_in_the_order_of_the_questions(pool):
+    questions = [HALF, THIRD] * 10
+    assert pool(questions) == [Verdict.MATCHED, Verdict.DIFFERS] * 10
+    assert len(pool._workers) == 2
+    assert pool([]) == []
+
+
+def test_processes_start_when_there_is_work_for_them(pool):
+    assert pool._workers == []
+    pool([HALF])
+    assert len(pool._workers) == 1
+
+
+def test_one_that_runs_out_of_time_is_killed_counted_and_replaced():
+    slow = Equivalence(timeout_s=0.0001, workers=1)
+    pair = (["x/2+y"], r"\frac{2x}{4}+\frac{y^2}{y}")
+    start = time.perf_counter()
+    assert slow([pair, pair, (["1"], "1")]) == [Verdict.TIMED_OUT, Verdict.TIMED_OUT, Verdict.MATCHED]
+    assert slow([pair]) == [Verdict.TIMED_OUT]
+    assert (slow.timeouts, list(slow.given_up)) == (1, [(("x/2+y",), r"\frac{2x}{4}+\frac{y^2}{y}")])
+    assert slow._pool._workers == []
+    assert time.perf_counter() - start < 30
+    slow.close()
+
+
+def test_one_that_dies_between_questions_is_replaced_and_no_verdict_suffers(pool):
+    pool([HALF, HALF])
+    before = pids(pool)
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    assert gone(before, 5)
+    assert pool([HALF, THIRD, HALF]) == [Verdict.MATCHED, Verdict.DIFFERS, Verdict.MATCHED]
+
+
+def test_one_that_dies_at_a_question_makes_its_answer_differ_and_no_other(pool):
+    pool([HALF])
+    [pid] = pids(pool)
+    os.kill(pid, signal.SIGSTOP)  # so that it holds its question when it is killed
+    threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+    found = pool([HALF, HALF, HALF])
+    assert sorted(found) == [Verdict.DIFFERS, Verdict.MATCHED, Verdict.MATCHED]
+    assert pid not in pids(pool)
+
+
+def test_a_stopped_process_costs_its_budget_and_not_more():
+    pool = Pool(1.0, 1)
+    pool([HALF])
+    os.kill(pids(pool)[0], signal.SIGSTOP)
+    start = time.perf_counter()
+    assert pool([HALF, THIRD]) == [Verdict.TIMED_OUT, Verdict.DIFFERS]
+    assert time.perf_counter() - start < 15
+    pool.close()
+
+
+def test_it_closes_twice_and_goes_on_after_that(pool):
+    pool([HALF])
+    before = pids(pool)
+    pool.close()
+    pool.close()
+    assert gone(before, 5)
+    assert pool([HALF]) == [Verdict.MATCHED]
+
+
+def test_any_thread_may_ask(pool):
+    found = {}
+
+    def ask(name: int) -> None:
+        found[name] = pool([HALF, THIRD])
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == {name: [Verdict.MATCHED, Verdict.DIFFERS] for name in range(6)}
+
+
+def test_a_process_may_not_take_all_memory(pool):
+    pool([HALF])
+    limits = Path(f"/proc/{pids(pool)[0]}/limits").read_text()
+    assert str(MEMORY_BYTES) in next(line for line in limits.splitlines() if line.startswith("Max address space"))
+
+
+SCRIPT = """
+import os, sys, time
+from edge_lightning.rewards.equivalence import Equivalence
+equivalence = Equivalence(workers=2)
+equivalence([(["x/2"], "0.5x"), (["x/2"], "0.25x")])
+print(*[worker.process.pid for worker in equivalence._pool._workers], flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "",
+        "os._exit(1)",
+        "time.sleep(60)",
+        "os.fork() or time.sleep(20)\ntime.sleep(60)",  # the fork holds the other end of the pipes
+    ],
+)
+def test_no_process_outlives_its_parent(ending):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT + ending], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+    )
+    started = [int(pid) for pid in parent.stdout.readline().split()]
+    assert started
+    if "sleep" in ending:
+        time.sleep(0.5)
+        parent.kill()
+    parent.wait(20)
+    parent.stdout.close()
+    assert gone(started, 20)  # the second may still be starting
+
+
+def test_a_process_that_does_not_start_is_an_error_that_says_how_to_look(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(RuntimeError, match="the process that grades did not start; run /bin/false"):
+        Pool(1.0, 1)([HALF])

@@ -438,7 +438,7 @@ def _spelled_alike(gold: str, other: str) -> bool:
     return one == two
 
 
-UNEQUAL_SOLUTIONS = 15  # 7 name a choice only, 8 contradict their answer, as reading them shows
+UNEQUAL_SOLUTIONS = 15  # six give a letter only, nine another value, as reading them shows
 
 
 def test_solutions_of_the_training_set_are_right_but_for_those_that_are_not(accuracy):

@@ -124,3 +124,7 @@ def test_the_table_of_a_training_has_before_and_after():
     rows = printed(summary)
     assert rows[0] == ["pass@1, aime (1 x 4)", "0.250 [0.250, 0.250]", "-"]
     assert rows[7] == ["pass@1, mean of benchmarks", "0.375", "-"]
+    assert len(rows) == 10
+    ended = printed({**summary, "after": {**METRICS, "average/accuracy_of_benchmarks": 0.5}})
+    assert ended[7] == ["pass@1, mean of benchmarks", "0.375", "0.500"]
+    assert ended[10] == ["aime", "100 %", "0 %", "30", "0.406", "0.500"]

@@ -41,10 +41,12 @@ def tensorboard_command() -> str:
 
 
 def tables(summary: dict) -> list[Table]:
-    """What came of a fit, before and after, or of a validation; then, of one, how the responses look."""
-    if summary["command"] == "fit":
-        return [accuracy_table(summary, {"before": summary["before"] or {}, "after": summary["after"] or {}})]
-    return [accuracy_table(summary, {"value": summary["metrics"]}), responses_table(summary["metrics"])]
+    """What came of a fit, before and after, or of a validation; then how the responses look at the end."""
+    if summary["command"] != "fit":
+        return [accuracy_table(summary, {"value": summary["metrics"]}), responses_table(summary["metrics"], "responses")]
+    before, after = summary["before"] or {}, summary["after"] or {}
+    found = [accuracy_table(summary, {"before": before, "after": after})]
+    return [*found, responses_table(after, "responses after")] if after else found
 
 
 def accuracy_table(summary: dict, columns: dict[str, dict]) -> Table:
@@ -74,15 +76,15 @@ def accuracy_table(summary: dict, columns: dict[str, dict]) -> Table:
     return table
 
 
-def responses_table(metrics: dict) -> Table:
+def responses_table(metrics: dict, heading: str) -> Table:
     """Shares of responses with a box and of those cut at the limit, their mean length; diversity for several samples."""
     columns = {"boxed": ("formatted", _percent), "cut off": ("truncated", _percent), "tokens": ("tokens", _whole)}
     if any(key.endswith("/answer_entropy") for key in metrics):
         columns |= {"answer entropy": ("answer_entropy", _number), "collisions": ("collision_rate", _number)}
     table = Table()
-    table.add_column("responses", no_wrap=True)
-    for heading in columns:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column(heading, no_wrap=True)
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
     for name in benchmark_names(metrics):
         if name == AVERAGE:
             table.add_section()

@@ -69,7 +69,7 @@ class Benchmark:
         """The benchmark with its problems.
 
         Args:
-            held_out: of the run's own data, for a benchmark that has no problems of its own; None elsewhere.
+            held_out: of the run's own data, for a benchmark that has no problems of its own.
             prompt: the run's own, for a benchmark that has none.
         Raises:
             UserError: there are fewer problems than asked for, or some that can't be read.

@@ -256,7 +256,7 @@ def test_a_saved_folder_is_read_by_its_split(tmp_path):
     parts = {name: datasets.Dataset.from_dict({"problem": [f"{name}?"], "answer": [["1\n", "2"]]}) for name in "ab"}
     datasets.DatasetDict(parts).save_to_disk(tmp_path / "suite")
     [problem] = ProblemTable(tmp_path / "suite", split="b").train()
-    assert (problem.id, problem.text, problem.answers) == ("suite-b-000001", "b?", ("1", "2"))
+    assert (problem.id, problem.text, problem.answers) == ("b-000001", "b?", ("1", "2"))
     [problem] = ProblemTable(tmp_path / "suite/a").train()
     assert (problem.id, problem.text) == ("a-000001", "a?")
     with pytest.raises(UserError, match=r"no split None; set data\.problem_set\.split to one of a, b"):

@@ -173,9 +173,8 @@ class ProblemTable:
 
 
 def _name(path: str | Path, split: str | None) -> str:
-    """What problems are called after: the table's name without its folder, and the split."""
-    stem = re.sub(r"\.(json|jsonl|ndjson|parquet|csv|tsv)$", "", Path(path).name, flags=re.IGNORECASE)
-    return stem if split is None else f"{stem}-{split}"
+    """What problems are called after, wherever the table lies: its split, else its own name."""
+    return split or re.sub(r"\.(json|jsonl|ndjson|parquet|csv|tsv)$", "", Path(path).name, flags=re.IGNORECASE)
 
 
 def _fault(key: str, column: str | None, expected: str, found: object) -> str:

@@ -176,6 +176,95 @@ $\quad(2+\sqrt{2}, 1+\sqrt{2})$ ¦ (2+\sqrt2,1+\sqrt2)
 $8 \%$ ¦ 8\%
 $(-\infty, 0) \cup\{1\}$. ¦ (-\infty,0)\cup\{1\}
 \boxed{6097392} ¦ 6{,}097{,}392
+MR=SRMC ¦ SRMC=MR
+E_1, E_2 ¦ E_2, E_1
+X_{d}=125-1.25 P ¦ 125-1.25P
+x' + \frac{r}{V}x - rc = 0 ¦ x'+\frac{rx}{V}-rc=0
+m ¦ m
+7 ¦ =7
+7 ¦ 7\\
+7 ¦ "7"
+7 ¦ 49^{1/2}
+7 ¦ \lfloor 7.5 \rfloor
+7 ¦ 3+4=7
+2^{n-1} ¦ \frac{2^n}{2}
+1 - \frac{1}{e} ¦ 1-e^{-1}
+2^{n(n-1)/2} ¦ \sqrt{2^{n(n-1)}}
+\frac{8}{\sqrt[3]{7}} ¦ \frac{8 \sqrt[3]{49}}{7}
+\frac{8}{\sqrt[3]{7}} ¦ 8 \cdot 7^{-1/3}
+\frac{11+9a}{20} ¦ 0.55+0.45a
+\frac{1}{2n+2} ¦ 1/(2n+2)
+(3,4] ¦ 3 < x \le 4
+(-\infty,0] ¦ x \le 0
+(0,9) \cup (9,36) ¦ (0,36) \setminus \{9\}
+\mathbb{R} \setminus \{0\} ¦ (-\infty,0)\cup(0,\infty)
+\mathbb{R} ¦ (-\infty,\infty)
+\begin{pmatrix} -1 & 0 \\ 0 & -1 \end{pmatrix} ¦ \left(\begin{array}{cc}-1&0\\0&-1\end{array}\right)
+\begin{pmatrix} -1 & 0 \\ 0 & -1 \end{pmatrix} ¦ -\begin{pmatrix} 1 & 0 \\ 0 & 1 \end{pmatrix}
+\begin{pmatrix} -1 & 0 \\ 0 & -1 \end{pmatrix} ¦ \left[\begin{matrix}-1&0\\0&-1\end{matrix}\right]
+6-5i ¦ -5i+6
+-2-\sqrt3 ¦ -(2+\sqrt{3})
+\binom{2n}{n} ¦ {2n \choose n}
+y=2x+3 ¦ 2x+3
+x^2-6x-7=0 ¦ (x-7)(x+1)=0
+x^2-6x-7=0 ¦ x^2-6x=7
+\frac{a M^{1/3}}{G M^{2/3}+b} ¦ \frac{aM^{\frac13}}{b+GM^{\frac23}}
+\frac{1}{b-a}(e^{-at}-e^{-bt}) ¦ \frac{e^{-at}-e^{-bt}}{b-a}
+\arcsin(1.3\sin\theta_w) ¦ \arcsin(1.3\sin(\theta_w))
+\arcsin{\frac{1}{1.3}} ¦ \sin^{-1}\left(\frac{10}{13}\right)
+x_{0} \cos (\omega t)+\frac{\dot{x}_{0}}{\omega} \sin (\omega t) ¦ \frac{\dot{x}_0}{\omega}\sin\omega t + x_0\cos\omega t
+2 \cos (\pi t+\pi / 3) ¦ 2\cos\left(\pi t + \frac{\pi}{3}\right)
+(1 - 3e^{-2t} + 2e^{-5t}) u(t) ¦ u(t)(2e^{-5t}-3e^{-2t}+1)
+m \frac{d v}{d t}+b v=f ¦ m\frac{dv}{dt}+bv=f
+I \frac{d \omega}{d t}+2 B \omega=T ¦ I\frac{d\omega}{dt} = T - 2B\omega
+\frac{d^{2} v_{o}}{d t^{2}}+\frac{v_{o}}{L C}=\frac{v_{i}}{L C} ¦ \frac{d^2v_o}{dt^2} + \frac{v_o}{LC} = \frac{v_i}{LC}
+\hbar \omega(v+1 / 2)-\frac{E_{0}^{2} e^{2}}{2 m \omega^{2}} ¦ \hbar\omega(v+\frac12)-\frac{e^2E_0^2}{2m\omega^2}
+m_{p} c^{2}(\gamma^{2}-1) \sin ^{2} \theta ¦ m_pc^2(\gamma^2-1)\sin^2\theta
+-\tau \ln \Delta ¦ \tau\ln\frac{1}{\Delta}
+\ln 2 + i\frac{\pi}{3} ¦ \ln 2+\frac{\pi i}{3}
+\frac{4A}{3+3i}e^{it} ¦ \frac{4Ae^{it}}{3(1+i)}
+100p^{\frac{1}{2}} ¦ 100\sqrt{p}
+-\frac{1}{2}X^{-\frac{1}{2}} ¦ -\frac{1}{2\sqrt{X}}
+m n-\lfloor m / 2\rfloor ¦ mn - \left\lfloor\frac{m}{2}\right\rfloor
+\left\lfloor\log _{2} n\right\rfloor+1 ¦ \lfloor \log_2 n\rfloor + 1
+m_{\max }=n^{2}-n-1 ¦ n^2-n-1
+\frac{d !}{2 k(d-k) !} ¦ \frac{d!}{2k\cdot(d-k)!}
+$f(x)=x$,$f(x)=2-x$ ¦ f(x)=2-x \text{ or } f(x)=x
+$f(x)=x$,$f(x)=2-x$ ¦ x, 2-x
+$a=2$, $a=-6-4 \sqrt{2}$ ¦ 2, -6-4\sqrt2
+x=\frac{1}{6} \pi+\pi k, \frac{1}{3} \pi+\pi k ¦ \frac{\pi}{6}+k\pi, \frac{\pi}{3}+k\pi
+$10^{3},10$ ¦ 1000, 10
+(10^{4}, 10^{3}, 10^{10}) ¦ (10000,1000,10^{10})
+2,-\log _{10} 250 ¦ -\log_{10}250, 2
+(4, \log _{10} 2) ¦ (4,\log_{10}2)
+\frac{\log 2}{\log 2-\log 3} ¦ \frac{\ln 2}{\ln 2-\ln 3}
+2021 \cdot 505 \cdot 337 ¦ 343943885
+10,11,12,13,14,-2,-1,0,1,2 ¦ -2,-1,0,1,2,10,11,12,13,14
+1991^2 ¦ 3964081
+P(x) = x + 1 ¦ x+1
+f(x)=1-\dfrac{x^2}{2} ¦ 1-\frac{1}{2}x^2
+2\omega(m) + 1 ¦ 1+2\omega(m)
+(a, n) = (a, 1) ¦ (a,1)
+2(x + 4)(x - 4)(x - 8) ¦ 2(x^2-16)(x-8)
+(n + 1)! - (n - 1)! ¦ (n-1)!(n^2+n-1)
+2(p!)^2 ¦ 2 \cdot p! \cdot p!
+7 ¦ 7 \quad
+7 ¦ \mathbf{7} \text{ units}
+8 ¦ 8 cm
+12 ¦ 12\,\text{m}^2
+5 ¦ \text{Answer: } 5
+5 ¦ 5\text{th}
+10 ¦ 10 \text{ pm}
+8 ¦ \frac{16}{2} \text{ cm}
+\emptyset ¦ \varnothing
+\emptyset ¦ \{\}
+\sin 30^\circ ¦ \frac12
+x^{2}y ¦ x^2 \cdot y
+a/bc ¦ \frac{a}{bc}
+|x-1| ¦ |1-x|
+\frac{1}{x}+\frac{1}{y} ¦ \frac{x+y}{xy}
+0.\overline{3} ¦ \frac13
+0.1\overline{6} ¦ \frac{1}{6}
 """
 
 DIFFERENT = r"""
@@ -330,6 +419,36 @@ m \equiv 2 \pmod{12} ¦ m \equiv 2 \pmod{6}
 7 ¦ 7}
 7 ¦ __import__('os')
 7 ¦ lambda: 7
+E_1, E_2 ¦ E_1
+7 ¦ 7?
+7 ¦ 6.9999999999
+7 ¦ 0x7
+4(36 + \sqrt{113}) ¦ 4 \cdot 36 + \sqrt{113}
+\frac{1}{2n+2} ¦ 1/2n+2
+(0,9) \cup (9,36) ¦ (0,36)
+\begin{pmatrix} 1 & 2 \end{pmatrix} ¦ \begin{pmatrix} 1 , 2 \end{pmatrix}
+6-5i ¦ 6+5i
+\sqrt{4 \pi G \rho_{0} r_{0}^{2}} ¦ 2 r_0\sqrt{\pi G \rho_0}
+m \frac{d v}{d t}+b v=f ¦ m\dot{v}+bv=f
+f(x)=x ¦ f(x) = x \text{ for all } x
+2021 \cdot 505 \cdot 337 ¦ 343941485
+n \geq 2^k + 1 ¦ n > 2^k
+7 ¦ 7\text{ integers}
+30 \% ¦ 30 per cent
+\frac{\pi}{3} ¦ 60^\circ
+0 ¦ \emptyset
+1,234 ¦ 1,235
+3,14 ¦ 3.14
+x^{2y} ¦ x^2y
+\frac{x}{y}z ¦ \frac{x}{yz}
+|x-1| ¦ x-1
+\sqrt{x^2+1} ¦ x+1
+-x^2 ¦ (-x)^2
+n! ¦ n
+n!! ¦ n!
+\overline{AB} ¦ AB
+\vec{v} ¦ v
+0.\overline{3} ¦ 0.3
 """
 
 
@@ -345,7 +464,7 @@ def needs(name: str) -> Path:
 
 @pytest.fixture(scope="module")
 def accuracy():
-    built = BoxedAccuracy(workers=1)
+    built = BoxedAccuracy(timeout_s=60.0, workers=1)  # verdicts are what is tested, not the load of the machine
     yield built
     built.close()
 

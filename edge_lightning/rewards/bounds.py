@@ -18,7 +18,9 @@ _DEEPEST = 10
 _LARGEST_EXPONENT = 10_000
 _LONGEST_NUMBER = 60  # digits
 _LARGEST_FACTORIAL = 2000
-_KNOWN = frozenset(["\\frac", "\\binom", "\\sqrt", "\\cdot", "\\pi", "\\lfloor", "\\rfloor", "\\lceil", "\\rceil"])
+_KNOWN = frozenset(
+    ["\\frac", "\\binom", "\\sqrt", "\\cdot", "\\pi", "\\lfloor", "\\rfloor", "\\lceil", "\\rceil", "\\degree"]
+)
 _ALLOWED = _KNOWN | {f"\\{name}" for name in ACCENTS | GREEK | (FUNCTIONS - {"lim", "sup", "inf", "det", "dim", "ker"})}
 _SIGNS = frozenset("+-/!()[]{}^_|',")
 _PAIRS = {")": "(", "]": "[", "}": "{", "\\rfloor": "\\lfloor", "\\rceil": "\\lceil"}

@@ -170,7 +170,7 @@ def _same_relation(gold: Relation, answer: Relation, judge: Judge) -> bool:
         names = name(gold.sides[0]), name(answer.sides[0])
         if None not in names and _in_order(gold.sides[:1], answer.sides[:1], judge):
             return same(gold.sides[-1], answer.sides[-1], judge)
-        if _same_function(gold, answer, judge):
+        if _same_function(gold, answer, judge) or _in_order(gold.sides, answer.sides[::-1], judge):
             return True
         sides = both_leaves(gold), both_leaves(answer)
         return None not in sides and judge.ratio_sign(*sides) != 0

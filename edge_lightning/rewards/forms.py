@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
+from edge_lightning.rewards import numbers
 from edge_lightning.rewards.brackets import (
     COMMAS,
     depths,
@@ -27,6 +28,7 @@ _TABLE = re.compile(r"\\begin\{(?:[pbBv]?matrix|smallmatrix|array)\}")
 _ROWS = re.compile(r"\\begin\{(?:cases|aligned|align\*?|gathered|array|split)\}")
 _OPTION = re.compile(r'"\(([A-F])\)?[.:]?|"([A-F])[).:]')
 _CHOICE = re.compile(r'"?\(?([A-F])\)?[.:]?')
+_LABEL = re.compile(r'"(?:the )?(?:final )?(?:answer|result|ans|solution)(?: is)?[:.]?', re.IGNORECASE)
 _ARROWS = frozenset(["\\Rightarrow", "\\Longrightarrow", "\\implies", "\\to", "\\quad"])
 DEEPEST = 24  # brackets in brackets
 
@@ -120,6 +122,8 @@ def _form(tokens: Tokens, outermost: bool = False) -> Form:
     if not tokens or after[-1] or max(after) > DEEPEST or min(after) < 0:
         return _reversed_interval(tokens) or Leaf(without_spaces(tokens))
     if outermost:
+        if len(tokens) > 1 and _LABEL.fullmatch(tokens[0]):
+            tokens = tokens[1:]
         option = _option(tokens)
         if option:
             return Option(option[0].lower(), _form(option[1], outermost=True))
@@ -135,9 +139,14 @@ def _form(tokens: Tokens, outermost: bool = False) -> Form:
     parts, _ = split(tokens, {"\\cup"})
     if len(parts) > 1:
         return Union(tuple(_form(part) for part in parts))
+    parts, _ = split(tokens, {"\\setminus"})
+    if len(parts) == 2:
+        return _without_points(_form(parts[0]), _form(parts[1])) or Leaf(tokens)
     parts, _ = split(tokens, {":"})
     if len(parts) > 1:
         return Ratio(tuple(_form(part) for part in parts))
+    if tokens == ("\\mathbb", "{", "R", "}"):
+        return Bracketed("(", (Leaf(("-", "\\infty")), Leaf(("\\infty",))), ")")
     return (
         _rows(tokens)
         or _bracketed(tokens)
@@ -156,6 +165,24 @@ def _listed(items: tuple[Form, ...], braces: bool = False) -> Form:
         return flat[0]
     elided = any(isinstance(item, Leaf) and "\\ldots" in item.tokens for item in flat)
     return Listed(tuple(flat), braces, elided)
+
+
+def _without_points(whole: Form, points: Form) -> Form | None:
+    r"""(0, 36) \setminus \{9\} is (0, 9) \cup (9, 36)."""
+    if not isinstance(whole, Bracketed) or not isinstance(points, Listed) or not points.braces or len(whole.items) != 2:
+        return None
+    try:
+        inner = sorted(points.items, key=lambda point: numbers.value(point.tokens) if len(points.items) > 1 else 0)
+    except (AttributeError, numbers.Unevaluated):
+        return None
+    ends = [whole.items[0], *inner, whole.items[1]]
+    last = len(ends) - 2
+    return Union(
+        tuple(
+            Bracketed("(" if at else whole.opening, pair, ")" if at < last else whole.closing)
+            for at, pair in enumerate(pairwise(ends))
+        )
+    )
 
 
 def _option(tokens: Tokens) -> tuple[str, Tokens] | None:

@@ -25,6 +25,7 @@ class Measure:
 
 
 _COMPOUND = {"mph": (("mi", 1), ("h", -1)), "kmph": (("km", 1), ("h", -1))}
+_ANGLED = frozenset(["\\sin", "\\cos", "\\tan", "\\cot", "\\sec", "\\csc"])
 _SCALES = ("degree", "c", "f")
 
 
@@ -39,6 +40,8 @@ def without_unit(tokens: Tokens) -> tuple[Tokens, Measure | None]:
     start = next((at for at, token in enumerate(tokens) if is_unit(token) or token == "\\degree"), len(tokens))
     if start == len(tokens):
         return _without_primes(tokens)
+    if _ANGLED.intersection(tokens):
+        return tokens, None  # the sine of 30 degrees has no unit
     value, rest = tokens[:start], tokens[start:]
     if not value or value[-1] in ("+", "-", "\\cdot", "/", "^", "=", "(", "{", "["):
         return tokens, None

@@ -120,7 +120,8 @@ class _Walk:
         if number(token):
             if len(token) > _BITS // 4:
                 raise TooLarge
-            return self._mixed(Fraction(token), token)
+            repeating = self._repeating(token)
+            return self._mixed(Fraction(token), token) if repeating is None else repeating
         if token == "(":
             inner = self.sum()
             self._take(")")
@@ -134,6 +135,18 @@ class _Walk:
             self._take("}")
             return _divided(top, bottom)
         raise Unevaluated
+
+    def _repeating(self, token: str) -> Fraction | None:
+        r"""0.1\overline{6} is 1/6."""
+        point = self._peek() == "." and token.isdecimal()
+        overlined = self.tokens[self.at + point : self.at + point + 4]
+        if len(overlined) < 4 or overlined[0] != "\\overline" or not overlined[2].isdecimal() or overlined[3] != "}":
+            return None
+        if not point and "." not in token:
+            return None
+        self.at += 4 + point
+        digits = token.partition(".")[2]
+        return Fraction(token) + Fraction(int(overlined[2]), (10 ** len(overlined[2]) - 1) * 10 ** len(digits))
 
     def _mixed(self, whole: Fraction, token: str) -> Fraction:
         """1\\frac{4}{5} and 1 4/5 are 9/5."""

@@ -59,7 +59,7 @@ def read(text: str) -> Tokens | None:
         return None
     while tokens and tokens[-1] in (".", ",", ", ", ";", ":"):
         tokens.pop()
-    while tokens and tokens[0] in (",", ", ", ":", "."):
+    while tokens and tokens[0] in (",", ", ", ":", ".", "="):
         tokens.pop(0)
     if tokens.count("|") == 1:  # the other spelling of "divides"
         tokens[tokens.index("|")] = "\\mid"

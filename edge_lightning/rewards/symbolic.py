@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 
+from edge_lightning.rewards import numbers
 from edge_lightning.rewards.exact import Exact
 from edge_lightning.rewards.reading import Tokens
 from edge_lightning.rewards.vocabulary import ACCENTS, GREEK
@@ -86,17 +87,31 @@ def _values(expressions: Sequence[sympy.Expr]) -> Iterator[list[sympy.Expr]]:
             for at in range(9)
         ]
     else:
-        points = [
-            {
-                symbol: sympy.Rational((37 * (at + 2) + 101 * k) % 89 + 11, 29 + 2 * k) * (-1) ** (at * (k + 1) // 2)
-                for k, symbol in enumerate(symbols)
-            }
-            for at in range(5)
-        ]
+        points = [{symbol: _coordinate(at, k) for k, symbol in enumerate(symbols)} for at in range(8)]
+    complex_valued = any(expression.has(sympy.I) for expression in expressions)
+    reals, others = 0, []
     for point in points:
         values = [_number(expression, point) for expression in expressions]
-        if all(value is not None for value in values):
+        if any(value is None for value in values):
+            continue
+        if complex_valued or all(map(_is_real, values)):
+            reals += 1
             yield values
+        else:
+            others.append(values)
+    # An expression without i means reals: where it leaves them, as a logarithm does, its variables do not go.
+    if reals < 2:
+        yield from others
+
+
+def _coordinate(at: int, k: int) -> sympy.Rational:
+    """Of variable k at point `at`: all positive at the first, then with signs of every combination."""
+    sign = -1 if (at & (1, 2, 4, 7, 3, 5, 6)[k % 7]).bit_count() % 2 else 1
+    return sign * sympy.Rational((37 * (at + 2) + 101 * k) % 89 + 11, 29 + 2 * k)
+
+
+def _is_real(value: sympy.Expr) -> bool:
+    return bool(abs(sympy.im(value)) <= abs(value) * sympy.Float(10) ** -_DIGITS)
 
 
 def _number(expression: sympy.Expr, point: dict) -> sympy.Expr | None:
@@ -148,7 +163,11 @@ def _renamed(tokens: Tokens, names: dict[Tokens, str]) -> Iterator[str]:
             if tokens[at : at + 1] == ("(",):  # not a function, or it would be part of the symbol
                 yield "\\cdot"
             continue
-        if "." in token:  # a decimal is a fraction, not a float
+        if tokens[at + 1 : at + 2] == ("\\degree",) and numbers.number(token):
+            whole, _, digits = token.partition(".")
+            yield f"(\\frac{{{int(whole + digits)}\\pi}}{{{180 * 10 ** len(digits)}}})"
+            at += 1
+        elif "." in token:  # a decimal is a fraction, not a float
             whole, _, digits = token.partition(".")
             yield f"\\frac{{{int(whole + digits)}}}{{{10 ** len(digits)}}}"
         else:

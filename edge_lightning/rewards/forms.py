@@ -18,8 +18,8 @@ from edge_lightning.rewards.brackets import (
     without_redundant_brackets,
     without_spaces,
 )
-from edge_lightning.rewards.measures import Measure, without_unit
-from edge_lightning.rewards.reading import Tokens, words_of
+from edge_lightning.rewards.measures import Measure, without_unit, words_of
+from edge_lightning.rewards.reading import Tokens
 
 EQUAL = frozenset(["=", "\\in", "\\approx"])
 ORDER = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from edge_lightning.rewards.reading import Tokens, is_unit, words_of
-from edge_lightning.rewards.vocabulary import UNITS
+from edge_lightning.rewards.reading import Tokens
+from edge_lightning.rewards.vocabulary import CHANGING, UNITS
 
 _POWERS = {"square": 2, "squared": 2, "sq": 2, "cubic": 3, "cubed": 3, "cu": 3}
 
@@ -104,3 +104,19 @@ def _measure(tokens: Tokens) -> Measure | None:
                     powers[part] += sign * exponent * (power * raised if name == names[-1] else raised)
                 raised = 1
     return Measure(tuple(sorted((name, power) for name, power in powers.items() if power)), known)
+
+
+def words_of(token: str) -> str:
+    """The words of a word token in lower case, without the punctuation around them."""
+    return token[1:].lower().strip(" .,;:!?()")
+
+
+def is_unit(token: str) -> bool:
+    """Whether a word token names what is counted or measured, for all the reader knows."""
+    words = re.split(r"[\s.]+", words_of(token).replace("-", " "))
+    return (
+        token[0] == '"'
+        and 1 <= len(words) <= 4
+        and all(word.isalpha() for word in words)
+        and not CHANGING.intersection(words)
+    )

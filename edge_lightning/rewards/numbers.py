@@ -13,6 +13,7 @@ from fractions import Fraction
 
 _BITS = 40_000
 _LARGEST_FACTORIAL = 2000
+_DEEPEST = 40  # brackets in brackets
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 
@@ -45,7 +46,7 @@ def number(token: str) -> bool:
 
 class _Walk:
     def __init__(self, tokens: Sequence[str]):
-        self.tokens, self.at = tokens, 0
+        self.tokens, self.at, self._depth = tokens, 0, 0
 
     def _peek(self, ahead: int = 0) -> str:
         return self.tokens[self.at + ahead] if self.at + ahead < len(self.tokens) else ""
@@ -58,6 +59,14 @@ class _Walk:
         return token
 
     def sum(self) -> Fraction:
+        if self._depth > _DEEPEST:
+            raise Unevaluated
+        self._depth += 1
+        total = self._sum()
+        self._depth -= 1
+        return total
+
+    def _sum(self) -> Fraction:
         sign = -1 if self._peek() == "-" else 1
         if self._peek() in ("-", "+"):
             self._take()

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 
 from edge_lightning.rewards.characters import fold
-from edge_lightning.rewards.groups import Group, Piece, grouped, source
+from edge_lightning.rewards.groups import DEEPEST, Group, Piece, grouped, source
 from edge_lightning.rewards.vocabulary import (
     ARGUMENTS,
     CHANGING,
@@ -67,9 +67,21 @@ def read(text: str) -> Tokens | None:
 
 
 class _Reader:
-    """Walks over pieces. The depth of groups is bounded, so recursion is."""
+    """Walks over pieces, no deeper than `DEEPEST`: of groups, and of the brackets that exponents and roots may have."""
+
+    def __init__(self):
+        self._depth = 0
 
     def read(self, pieces: list[Piece]) -> list[str]:
+        if self._depth > DEEPEST:
+            raise _Malformed
+        self._depth += 1
+        try:
+            return self._read(pieces)
+        finally:
+            self._depth -= 1
+
+    def _read(self, pieces: list[Piece]) -> list[str]:
         for infix, command in (("\\over", "\\frac"), ("\\choose", "\\binom")):
             if infix in pieces:
                 at = pieces.index(infix)
@@ -280,19 +292,3 @@ def _joined(tokens: list[str]) -> list[str]:
         out.append(number)
         at = end
     return out
-
-
-def words_of(token: str) -> str:
-    """The words of a word token in lower case, without the punctuation around them."""
-    return token[1:].lower().strip(" .,;:!?()")
-
-
-def is_unit(token: str) -> bool:
-    """Whether a word token names what is counted or measured, for all the reader knows."""
-    words = re.split(r"[\s.]+", words_of(token).replace("-", " "))
-    return (
-        token[0] == '"'
-        and 1 <= len(words) <= 4
-        and all(word.isalpha() for word in words)
-        and not CHANGING.intersection(words)
-    )

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edge_lightning.rewards.accuracy import BoxedAccuracy
-from edge_lightning.rewards.equivalence import Equivalence
+from edge_lightning.rewards.equivalence import Equivalence, _decided
 from edge_lightning.types import Verdict
 
 
@@ -169,6 +169,12 @@ def test_any_text_has_one_verdict_in_order(equivalence, pairs):
     for (gold, answer), verdict in zip(pairs, verdicts):
         if gold.strip() == answer.strip() and gold.strip():
             assert verdict is Verdict.MATCHED
+
+
+@settings(max_examples=1000, deadline=None)
+@given(TEXTS, TEXTS)
+def test_the_reader_stumbles_over_nothing(gold, answer):
+    _decided((gold,), answer)  # what the grader would catch is a fault all the same
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))

@@ -23,7 +23,7 @@ def with_thousands_joined(tokens: Tokens) -> Tokens:
     if not commas or any(tokens[at] != "," for at in commas):
         return tokens
     first, last = commas[0] - 1, commas[-1] + 1
-    if commas != list(range(first + 1, last, 2)) or last >= len(tokens):
+    if first < 0 or last >= len(tokens) or commas != list(range(first + 1, last, 2)):
         return tokens
     groups = tokens[first : last + 1 : 2]
     if re.fullmatch(r"[1-9]\d?\d?", groups[0], re.ASCII) and all(
@@ -39,7 +39,7 @@ def without_redundant_brackets(tokens: Tokens) -> Tokens:
     """((7)) is 7."""
     while len(tokens) > 2 and tokens[0] == "(" and tokens[-1] == ")" and tokens[1] == "(" and tokens[-2] == ")":
         after = list(depths(tokens))
-        if after.index(0) != len(tokens) - 1 or after[1:].index(1) != len(tokens) - 3:
+        if after[-1] != 0 or after.index(0) != len(tokens) - 1 or after[1:].index(1) != len(tokens) - 3:
             break
         tokens = tokens[1:-1]
     return tokens

@@ -63,7 +63,7 @@ class Equivalence:
         with self._lock:
             known = {key: self._verdicts[key] for key in set(keys) if key in self._verdicts}
             new = [key for key in dict.fromkeys(keys) if key not in known]
-            known |= {key: _decided(*key) for key in new}
+            known |= {key: _decided_whatever_comes(*key) for key in new}
             asked = [key for key in new if known[key] is None]
             for key, verdict in zip(asked, self._pool(asked), strict=True):
                 known[key] = verdict
@@ -88,6 +88,13 @@ class Equivalence:
             self._verdicts.move_to_end(key)
         while len(self._verdicts) > _CACHED:
             self._verdicts.popitem(last=False)
+
+
+def _decided_whatever_comes(golds: tuple[str, ...], answer: str) -> Verdict | None:
+    try:
+        return _decided(golds, answer)
+    except Exception:  # a text that the reader stumbles over is no reason to end a run, and not the answer
+        return Verdict.DIFFERS
 
 
 def _decided(golds: tuple[str, ...], answer: str) -> Verdict | None:

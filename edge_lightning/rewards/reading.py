@@ -33,6 +33,7 @@ _NUMERIC = re.compile(r"\d*\.?\d+", re.ASCII)
 _WORDY = re.compile(r"[^\W\d_]{2}")
 _HAS_MATH = re.compile(r"[\d=<>+^_\\/|*{}]")
 _COMPOUND = re.compile(r"[A-Za-z]+(?:\^\{-?\d\})?(?: ?[/ ] ?[A-Za-z]+(?:\^\{-?\d\})?)+|[A-Za-z]+\^\{-?\d\}")  # m/s, cm^{2}
+_NEGATED = {("=",): "\\ne", ("\\in",): "\\notin", ("\\mid",): "\\nmid"}
 _INVISIBLE = frozenset(
     ["\\,", "\\;", "\\:", "\\ ", "\\\n", "\\(", "\\)", "\\[", "\\]", "$", "~", '"', "`", "\\/", "\\-", "\\@"]
 )
@@ -150,7 +151,7 @@ class _Reader:
             if out[-1] == "\\begin{array}":
                 self._argument(rest)
         elif name == "not":
-            out.append({"=": "\\ne", "\\in": "\\notin", "\\mid": "\\nmid"}.get(self._argument(rest)[0], "\\not"))
+            out.append(_NEGATED.get(tuple(self._argument(rest)), "\\not"))
         elif name in ARGUMENTS:
             out.append(f"\\{name}")
             self._skip_space(rest)

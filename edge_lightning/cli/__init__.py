@@ -15,6 +15,8 @@ commands:
              a sweep                     edge-lightning fit -m ablation=grpo,full seed=0,1,2
              go on with a run            edge-lightning fit resume=DIR
   validate   evaluate a checkpoint       edge-lightning validate ckpt=DIR
+             on the five benchmarks      edge-lightning validate ckpt=DIR evaluation=paper_suite
+             go on with a validation     edge-lightning validate resume=DIR
   screen     make a training set         edge-lightning screen data.problem_set.path=POOL model.path=DIR
   grade      rewards for a file          edge-lightning grade FILE.jsonl
 

@@ -190,7 +190,8 @@ def help_text(command: str) -> str:
     """A command's options, read from the configuration itself."""
     lines = (CONF / f"{command}.yaml").read_text().splitlines()
     groups = [line.strip(" -").split(":")[0] for line in lines if line.startswith("  - ") and ": " in line]
-    text = f"usage: edge-lightning {command} [group=option ...] [key=value ...]\n\n{lines[0].split(': ', 1)[1]}\n\ngroups:\n"
+    usage, purpose = lines[0].removeprefix("# ").split(": ", 1)
+    text = f"usage: {usage} [group=option ...] [key=value ...]\n\n{purpose}\n\ngroups:\n"
     for group in groups:
         options = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
         if options and "override" not in group:

@@ -8,6 +8,7 @@ Left out: sliding-window attention, logit soft-capping and logit scaling; such m
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -79,6 +80,15 @@ class Policy(nn.Module):
             hidden[batch.predictor_N], head.weight, batch.target_N, temperature=self.temperature, bias_V=head.bias
         )
         return Forward(logprobs_N, entropies_N, batch.response_N)
+
+    def checksum(self) -> str:
+        """A hash of up to 64 values of every weight, evenly spread: tells policies apart, not adversaries."""
+        found = hashlib.blake2b(digest_size=16)
+        for name, weight in self.model.named_parameters():
+            values = weight.detach().flatten()
+            values = values[:: max(1, values.numel() // 64)][:64].double().cpu()
+            found.update(name.encode() + values.numpy().tobytes())
+        return found.hexdigest()
 
     def save(self, folder: str | Path) -> None:
         """Write a transformers folder: configuration, weights, tokenizer."""

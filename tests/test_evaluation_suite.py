@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from edge_lightning.evaluation.metrics import summarize
 from edge_lightning.evaluation.sampling import graded_rows
 from edge_lightning.evaluation.shares import merge, share
 from edge_lightning.evaluation.suite import evaluate, evaluate_suite
+from edge_lightning.policy import Policy
 from edge_lightning.prompts import ChatPrompt, PlainPrompt
 from edge_lightning.rewards.accuracy import BoxedAccuracy
 from edge_lightning.rewards.format import BoxedFormat
@@ -312,10 +314,15 @@ def test_rows_of_other_settings_are_sampled_anew(tiny_policy, change, tmp_path):
     assert {row["text"] for row in rows} == {"new"}
 
 
-def test_rows_of_other_weights_are_sampled_anew(tiny_policy, tmp_path):
+def test_rows_of_other_weights_are_sampled_anew(tiny_policy, asset, tmp_path):
     evaluated(tiny_policy, TextReward(), lambda _: "old", tmp_path)
     rows, _ = evaluated(tiny_policy, TextReward(), lambda _: "new", tmp_path, weights_version=7)
     assert {row["text"] for row in rows} == {"new"}
+    other = Policy.load(asset)
+    with torch.no_grad():
+        other.model.lm_head.weight.mul_(1.0001)
+    rows, _ = evaluated(other, TextReward(), lambda _: "newer", tmp_path, weights_version=7)
+    assert {row["text"] for row in rows} == {"newer"}
 
 
 def test_a_suite_skips_what_is_finished_and_averages_all(tiny_policy, tmp_path):

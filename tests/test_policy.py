@@ -129,3 +129,12 @@ def test_a_folder_without_a_model_is_one_clear_line(tmp_path):
     with pytest.raises(UserError, match="a transformers folder or hub id expected") as caught:
         Policy.load(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_checksum_tells_policies_apart_by_one_update_and_knows_them_again(asset):
+    one, other = Policy.load(asset), Policy.load(asset)
+    assert one.checksum() == other.checksum()
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight.add_(1e-6)
+    assert one.checksum() != other.checksum()

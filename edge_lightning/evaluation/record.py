@@ -3,7 +3,7 @@
     evaluation/step_*/<benchmark>.parquet            finished
     evaluation/step_*/<benchmark>.chunks/*.parquet   of an evaluation that was not finished; gone afterwards
 
-Each file bears a fingerprint of what its rows depend on beside the weights; files with another one are not read.
+Each file bears a fingerprint of what its rows depend on, weights among it; files with another one are not read.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from edge_lightning.engine.base import Engine
 from edge_lightning.evaluation.benchmark import Exam
+from edge_lightning.policy import Policy
 
 EVALUATION_SCHEMA = pa.schema(
     [
@@ -42,16 +43,16 @@ EVALUATION_SCHEMA = pa.schema(
 _KEY = b"edge_lightning.fingerprint"
 
 
-def fingerprint(exam: Exam, *, engine: Engine, tokenizer, weights_version: int) -> str:
-    """A hash of what decides an exam's rows: draws, prompts as ids, limits, accepted answers, engine, version of weights.
+def fingerprint(exam: Exam, *, engine: Engine, policy: Policy, weights_version: int) -> str:
+    """A hash of what decides an exam's rows: draws, prompts as ids, limits, accepted answers, engine, weights.
 
     What only follows from the rows (the k of pass@k) or changes none (the size of chunks) is not in it.
     """
     benchmark = exam.benchmark
-    decides = [type(engine).__name__, weights_version, benchmark.name, benchmark.seed, benchmark.samples]
+    decides = [type(engine).__name__, policy.checksum(), weights_version, benchmark.name, benchmark.seed, benchmark.samples]
     decides += [benchmark.temperature, benchmark.top_p]
     for problem in exam.problems:
-        ids = exam.prompt(problem, tokenizer)
+        ids = exam.prompt(problem, policy.tokenizer)
         limit = min(benchmark.response_limit, engine.max_model_len - len(ids))
         decides.append([problem.id, ids, limit, problem.answers])
     return hashlib.blake2b(json.dumps(decides).encode(), digest_size=16).hexdigest()

@@ -83,14 +83,13 @@ def evaluate(
     """The rows of one benchmark, every problem once for each sample index, on every rank alike.
 
     A chunk is on disk before the next is sampled, so a killed evaluation goes on with the first problem that is not.
-    The caller sees to it that rows of other weights don't lie in the folder under the same version.
 
     Args:
         rank, world_size: which share of the problems this process samples; the folder is one that all ranks see.
         barrier: returns when all ranks have called it.
     """
     benchmark = exam.benchmark
-    mark = fingerprint(exam, engine=engine, tokenizer=policy.tokenizer, weights_version=weights_version)
+    mark = fingerprint(exam, engine=engine, policy=policy, weights_version=weights_version)
     file = EvaluationFile(step_folder(folder, step), benchmark.name, mark)
     finished = file.finished()
     if finished is not None:

@@ -28,9 +28,18 @@ def test_pass_at_k_refuses_what_cannot_be(samples, right, k):
         pass_at_k(samples, right, k)
 
 
-@pytest.mark.parametrize("values", [[0.5], [0.0] * 40, [1.0, 1.0]])
+@pytest.mark.parametrize("values", [[0.5], [0.25] * 40])
 def test_equal_values_have_an_interval_without_width(values):
     assert mean_with_interval(values) == (values[0], values[0], values[0])
+
+
+@pytest.mark.parametrize(("problems", "unseen"), [(1, 0.975), (2, 0.8418861), (16, 0.2059072), (1560, 0.0023619)])
+def test_never_right_is_not_zero_for_certain(problems, unseen):
+    # Clopper-Pearson: (1 - p)^n = .025, so p = 1 - .025^(1/n); n = 2: 1 - .1581139
+    mean, low, high = mean_with_interval([0.0] * problems)
+    assert (mean, low, high) == (0.0, 0.0, pytest.approx(unseen, abs=1e-7))
+    mean, low, high = mean_with_interval([1.0] * problems)
+    assert (mean, low, high) == (1.0, pytest.approx(1 - unseen, abs=1e-7), 1.0)
 
 
 def test_interval_of_many_problems_is_that_of_the_normal_approximation():

@@ -25,10 +25,16 @@ def pass_at_k(samples: int, right: int, k: int) -> float:
 
 
 def mean_with_interval(values_P: Sequence[float], *, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Mean over problems and its percentile bootstrap interval (9999 resamples, fixed seed): mean, low, high."""
+    """Mean over problems and its percentile bootstrap interval (9999 resamples, fixed seed): mean, low, high.
+
+    Where all values are 0, or all 1, resampling knows nothing of what was not seen: the interval is then the exact
+    binomial one of Clopper and Pearson, 0 to 1 - (a/2)^(1/P) or (a/2)^(1/P) to 1, with a = 1 - confidence. Other equal
+    values have an interval without width.
+    """
     values = np.asarray(values_P, dtype=np.float64)
-    if len(values) < 2 or np.ptp(values) == 0:
-        mean = float(values.mean())
-        return mean, mean, mean
+    mean = float(values.mean())
+    if np.ptp(values) == 0:
+        unseen = 1 - ((1 - confidence) / 2) ** (1 / len(values))
+        return mean, mean - unseen * (mean == 1), mean + unseen * (mean == 0)
     found = bootstrap((values,), np.mean, confidence_level=confidence, method="percentile", rng=0, batch=1000)
-    return float(values.mean()), float(found.confidence_interval.low), float(found.confidence_interval.high)
+    return mean, float(found.confidence_interval.low), float(found.confidence_interval.high)

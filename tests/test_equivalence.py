@@ -9,7 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edge_lightning.rewards.accuracy import BoxedAccuracy
-from edge_lightning.rewards.equivalence import Equivalence, _decided
+from edge_lightning.rewards.equivalence import Equivalence
+from edge_lightning.rewards.forms import parsed
+from edge_lightning.rewards.reading import read
 from edge_lightning.types import Verdict
 
 
@@ -22,12 +24,41 @@ def equivalence():
 
 def test_what_is_plain_starts_no_process():
     alone = Equivalence()
-    golds = ["7", r"\frac{1}{2}", r"\text{east}", "(1,2]", "1, 2", "52_8", r"2^{1009}", "x+1"]
-    answers = [" 7.0 ", "0.5", "East", "(1,2)", "2, 1", "52_9", r"2^{1008}", " x + 1"]
-    expected = [True, True, True, False, True, False, False, True]
+    golds = ["7", r"\frac{1}{2}", "9" * 2000, r"\sqrt{2} + x", r"\frac{1}{2}+x", "-3/4", "7"]
+    answers = [" 7.0 ", "0.5", "9" * 2000, r"$\sqrt{2}+x$", r"\dfrac{1}{2} +  x", r"-\frac{3}{4}", "8"]
     verdicts = alone([([gold], answer) for gold, answer in zip(golds, answers)])
-    assert [verdict is Verdict.MATCHED for verdict in verdicts] == expected
+    assert verdicts == [*[Verdict.MATCHED] * 6, Verdict.DIFFERS]
     assert alone._pool._workers == []
+
+
+def test_the_process_of_the_run_never_reads_an_answer():
+    """Reading recurses and searches; what a text could make of that must happen where it can be killed."""
+    script = (
+        "import sys\n"
+        "from edge_lightning.rewards.accuracy import BoxedAccuracy\n"
+        "accuracy = BoxedAccuracy()\n"
+        "texts = [r'\\boxed{0.5x}', r'\\boxed{' + '(' * 300 + '}', r'\\boxed{\\text{east}}', r'\\boxed{' + '7' * 2000 + '}']\n"
+        "print(*accuracy.judge([(['x/2'], text) for text in texts]), *accuracy.readable(['x', '{', '']))\n"
+        "mine = {name.rpartition('.')[2] for name in sys.modules if name.startswith('edge_lightning.rewards.')}\n"
+        "print(*sorted(mine))\n"
+        "print({'sympy', 'latex2sympy2_extended', 'torch'} & set(sys.modules))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert run.stdout.splitlines() == [
+        "matched differs differs differs True False False",
+        "accuracy base boxed equivalence plain pool",
+        "set()",
+    ]
+
+
+@pytest.mark.parametrize("frames", [0, 60, 120, 200])
+def test_no_depth_of_brackets_overflows_a_deep_caller(equivalence, frames):
+    texts = [opening * n for n in (1, 40, 160, 260, 400) for opening in ("(", "x^(", "(-", r"\sqrt[", "{", r"\frac{")]
+
+    def deeper(left: int):
+        return deeper(left - 1) if left else equivalence([(["7"], text) for text in texts])
+
+    assert set(deeper(frames)) == {Verdict.DIFFERS}
 
 
 def test_any_gold_will_do_and_order_is_kept(equivalence):
@@ -112,6 +143,9 @@ NASTY = {
     "relations": "x=" * 450 + "8",
     "greatest": r"\max(" + "x," * 200 + "y)",
     "divisor": r"\gcd(10^{9999}, 7)",
+    "words in two kinds of space": r"7\text{a" + r"\,\,a" * 40 + "!}",
+    "units without end": r"7\mathrm{m" + r"\ /\ s" * 90 + "!}",
+    "set of quotients": r"\{" + ",".join(f"1999!/7^{{99{n}}}" for n in range(10, 70)) + r"\}",
 }
 
 
@@ -129,7 +163,7 @@ def test_a_nasty_gold_does_no_harm_either(equivalence, name):
     assert equivalence([([NASTY[name]], r"\sqrt{3}")]) != [Verdict.MATCHED]
 
 
-def test_little_of_it_reaches_a_process():
+def test_little_of_it_takes_long():
     built = Equivalence(timeout_s=1.0, workers=1)
     start = time.perf_counter()
     built([(["7"], text) for text in NASTY.values()])
@@ -172,9 +206,9 @@ def test_any_text_has_one_verdict_in_order(equivalence, pairs):
 
 
 @settings(max_examples=1000, deadline=None)
-@given(TEXTS, TEXTS)
-def test_the_reader_stumbles_over_nothing(gold, answer):
-    _decided((gold,), answer)  # what the grader would catch is a fault all the same
+@given(TEXTS)
+def test_the_reader_stumbles_over_nothing(text):
+    parsed(read(text) or ())  # what the process would catch is a fault all the same
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))

@@ -63,11 +63,22 @@ def test_one_that_runs_out_of_time_is_killed_counted_and_replaced():
     pair = (["x/2+y"], r"\frac{2x}{4}+\frac{y^2}{y}")
     start = time.perf_counter()
     assert slow([pair, pair, (["1"], "1")]) == [Verdict.TIMED_OUT, Verdict.TIMED_OUT, Verdict.MATCHED]
+    assert slow._pool._workers == []
     assert slow([pair]) == [Verdict.TIMED_OUT]
     assert (slow.timeouts, list(slow.given_up)) == (1, [(("x/2+y",), r"\frac{2x}{4}+\frac{y^2}{y}")])
-    assert slow._pool._workers == []
     assert time.perf_counter() - start < 30
     slow.close()
+
+
+def test_what_ran_out_of_time_is_tried_once_more_and_stays_counted():
+    equivalence = Equivalence(timeout_s=5.0, workers=1)
+    asked, said = [], [[Verdict.TIMED_OUT, Verdict.TIMED_OUT], [Verdict.MATCHED], [Verdict.TIMED_OUT]]
+    equivalence._pool = lambda questions: asked.append(len(questions)) or (said.pop(0) if questions else [])
+    one, other = (["x"], "y"), (["x"], "z")
+    assert equivalence([one, other]) == [Verdict.TIMED_OUT] * 2
+    assert [equivalence([one]) for _ in range(2)] == [[Verdict.MATCHED]] * 2
+    assert [equivalence([other]) for _ in range(3)] == [[Verdict.TIMED_OUT]] * 3
+    assert (equivalence.timeouts, asked) == (2, [2, 1, 0, 1, 0, 0])
 
 
 def test_one_that_dies_between_questions_is_replaced_and_no_verdict_suffers(pool):

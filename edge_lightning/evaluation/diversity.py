@@ -2,10 +2,10 @@
 
 Source: EAPO (arXiv:2609.33781), which reports both and defines neither; the definitions here are this project's own.
 
-Which answers are the same. All right ones are, however they are written. Wrong ones are where the grader reads the same in
-them, a number or tokens; what it can't read is compared as text. All responses without a box count as one answer, "none":
+Which answers are the same. All right ones are, however they are written. Wrong ones are where they are the same plain number
+or the same text without spaces and typography. All responses without a box count as one answer, "none":
 a policy gains no diversity by not answering.
-Left out: equality of wrong answers by computer algebra, n(n-1)/2 comparisons a problem.
+Left out: reading wrong answers as the grader does and comparing them by computer algebra, n(n-1)/2 comparisons a problem.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from edge_lightning.rewards.numbers import Unevaluated, value
-from edge_lightning.rewards.reading import read
+from edge_lightning.rewards.plain import key
 
 
 def answer_key(answer: str | None, *, right: bool) -> tuple[str, str]:
@@ -26,7 +25,7 @@ def answer_key(answer: str | None, *, right: bool) -> tuple[str, str]:
     """
     if right:
         return "right", ""
-    return ("none", "") if answer is None else ("wrong", _cleaned(answer))
+    return ("none", "") if answer is None else ("wrong", key(answer))
 
 
 def collision_rate(answers: Sequence[object]) -> float:
@@ -61,13 +60,3 @@ def _at_least_two(answers: Sequence[object]) -> int:
     if len(answers) < 2:
         raise ValueError(f"at least 2 answers of a problem expected, {len(answers)} came")
     return len(answers)
-
-
-def _cleaned(answer: str) -> str:
-    tokens = read(answer)
-    if tokens is None:
-        return answer.strip()
-    try:
-        return str(value(tokens))
-    except Unevaluated:
-        return " ".join(token.strip() for token in tokens)

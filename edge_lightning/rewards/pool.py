@@ -24,6 +24,7 @@ import edge_lightning
 from edge_lightning.types import Verdict
 
 _START_S = 120.0
+_SAID = frozenset([Verdict.MATCHED, Verdict.DIFFERS, Verdict.UNPARSABLE_GOLD])
 _STARTS = 3  # that fail one after another before it is an error: a process may be killed while it starts, too
 
 Question = tuple[Sequence[str], str]
@@ -151,7 +152,8 @@ class _Worker:
             line, verdict = b"", Verdict.TIMED_OUT
         else:
             line = self.process.stdout.read(64)  # replies are short, so a line comes whole
-            verdict = Verdict.MATCHED if line == b"1\n" else Verdict.DIFFERS
+            said = line.decode().removesuffix("\n")
+            verdict = Verdict(said) if said in _SAID else Verdict.DIFFERS
         if not self.ready and line == b"ready\n":
             self.ready = True
         elif not self.ready or not line:

@@ -8,10 +8,10 @@ without a denominator) is None. Left out: what the tokens mean, which is `forms.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from edge_lightning.rewards.characters import fold
 from edge_lightning.rewards.groups import DEEPEST, Group, Piece, grouped, source
+from edge_lightning.rewards.plain import LONGEST
 from edge_lightning.rewards.vocabulary import (
     ARGUMENTS,
     CHANGING,
@@ -24,8 +24,6 @@ from edge_lightning.rewards.vocabulary import (
     UNITS,
     UNWRAPPED,
 )
-
-LONGEST = 1000  # characters of an answer that is read; a longer one is right only if it equals a gold as text
 
 Tokens = tuple[str, ...]
 
@@ -46,7 +44,6 @@ class _Malformed(Exception):
     pass
 
 
-@lru_cache(maxsize=4096)
 def read(text: str) -> Tokens | None:
     """The tokens of an answer; None if it can't be read."""
     if len(text) > LONGEST:

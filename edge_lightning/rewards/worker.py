@@ -1,6 +1,6 @@
-"""The process that compares what takes computer algebra; `pool.py` starts it.
+"""The process that reads and compares answers; `pool.py` starts it.
 
-Reads one JSON line [golds, answer] at a time and writes one line: "ready" first, then "1" or "0" for each.
+Reads one JSON line [golds, answer] at a time and writes one line: "ready" first, then a verdict for each.
 It ends when its input closes, when its parent is gone, and when a comparison takes longer than the limit, so that it
 can't outlive a killed run. Left out: torch and whatever else would make a replacement start slowly.
 """
@@ -18,25 +18,38 @@ import select
 import signal
 from collections.abc import Iterator, Sequence
 
+from edge_lightning.rewards.brackets import without_spaces
 from edge_lightning.rewards.comparison import same
 from edge_lightning.rewards.forms import parsed
-from edge_lightning.rewards.reading import read
+from edge_lightning.rewards.reading import Tokens, read
 from edge_lightning.rewards.symbolic import Symbolic
+from edge_lightning.types import Verdict
 
 MEMORY_BYTES = 2 * 2**30  # a text that asks for more is a MemoryError here and not the machine's end
 _LOOK_FOR_PARENT_S = 5.0
 
 
-def equivalent(golds: Sequence[str], answer: str) -> bool:
-    """Whether the answer equals one of the golds. Runs as long as it runs."""
-    tokens = read(answer)
-    return tokens is not None and any(_equals(gold, parsed(tokens)) for gold in golds)
+def judged(golds: Sequence[str], answer: str) -> Verdict:
+    """Whether the answer equals one of the golds. Runs as long as it runs; raises for no text."""
+    wanted = [tokens for tokens in map(_read, golds) if tokens]
+    if not wanted:
+        return Verdict.UNPARSABLE_GOLD
+    found = _read(answer)
+    if found and any(_equal(tokens, found) for tokens in wanted):
+        return Verdict.MATCHED
+    return Verdict.DIFFERS
 
 
-def _equals(gold: str, answer) -> bool:
-    tokens = read(gold)
+def _read(text: str) -> Tokens | None:
     try:
-        return tokens is not None and same(parsed(tokens), answer, Symbolic())
+        return read(text)
+    except Exception:  # a text that the reader stumbles over is one that can't be read
+        return None
+
+
+def _equal(gold: Tokens, answer: Tokens) -> bool:
+    try:
+        return without_spaces(gold) == without_spaces(answer) or same(parsed(gold), parsed(answer), Symbolic())
     except Exception:  # whatever sympy makes of a model's text, the text is not the answer
         return False
 
@@ -51,14 +64,14 @@ def main(limit_s: float) -> None:
         resource.RLIMIT_AS, (MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard), hard)
     )
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    equivalent([r"\frac{\sqrt{2}}{2}x"], r"x/\sqrt{2}")  # what loads with the first comparison takes none of its time
+    judged([r"\frac{\sqrt{2}}{2}x"], r"x/\sqrt{2}")  # what loads with the first comparison takes none of its time
     print("ready", file=replies, flush=True)
     for line in _lines():
         golds, answer = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, limit_s)  # no handler: the kernel ends the process
-        verdict = equivalent(golds, answer)
+        verdict = judged(golds, answer)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        print(int(verdict), file=replies, flush=True)
+        print(verdict, file=replies, flush=True)
 
 
 def _lines() -> Iterator[bytes]:

@@ -253,7 +253,6 @@ f(x)=1-\dfrac{x^2}{2} ¦ 1-\frac{1}{2}x^2
 8 ¦ 8 cm
 12 ¦ 12\,\text{m}^2
 5 ¦ \text{Answer: } 5
-5 ¦ 5\text{th}
 10 ¦ 10 \text{ pm}
 8 ¦ \frac{16}{2} \text{ cm}
 \emptyset ¦ \varnothing

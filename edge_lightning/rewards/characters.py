@@ -56,7 +56,6 @@ _COMMANDS = {
     "setminus": "∖",
     "to": "→",
     "angle": "∠",
-    "sqrt": "√",
     "langle": "⟨〈",
     "rangle": "⟩〉",
     "lfloor": "⌊",
@@ -80,6 +79,7 @@ _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 _LOWERED = re.compile("[₀₁₂₃₄₅₆₇₈₉₊₋ₙ]+")
 _SCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ₀₁₂₃₄₅₆₇₈₉₊₋ₙ", "0123456789+-n0123456789+-n")
 _FRACTION = re.compile("[¼½¾⅐-⅞]")
+_HIGHER_ROOT = re.compile(r"([∛∜]) ?(\d+|[a-zA-Z])", re.ASCII)
 _OTHERS = re.compile(r"[^\x00-\x7f]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -92,7 +92,8 @@ def fold(text: str) -> str:
     text = _RAISED.sub(lambda run: "^{" + run[0].translate(_SCRIPTS) + "}", text)
     text = _LOWERED.sub(lambda run: "_{" + run[0].translate(_SCRIPTS) + "}", text)
     text = _FRACTION.sub(_as_fraction, text)
-    return _OTHERS.sub(_as_ascii, text.translate(_TABLE))
+    text = _HIGHER_ROOT.sub(lambda root: rf"\sqrt[{'∛∜'.index(root[1]) + 3}]{{{root[2]}}}", text)
+    return _OTHERS.sub(_as_ascii, text.replace("√", " sqrt ").translate(_TABLE))  # of all digits behind it: √13
 
 
 def _as_fraction(match: re.Match) -> str:

@@ -26,7 +26,16 @@ from edge_lightning.rewards.forms import (
 )
 from edge_lightning.rewards.measures import same_unit
 from edge_lightning.rewards.reading import Tokens
-from edge_lightning.rewards.relations import assignments, both_leaves, interval, is_name, name, variable
+from edge_lightning.rewards.relations import (
+    assignments,
+    both_leaves,
+    congruence,
+    interval,
+    is_name,
+    name,
+    solutions,
+    variable,
+)
 
 _MOST_ITEMS = 60  # of lists without order, whose comparison takes their product
 
@@ -43,8 +52,13 @@ class Judge(Protocol):
 
 def same(gold: Form, answer: Form, judge: Judge) -> bool:
     """Whether the answer is the gold."""
+    words = {form.word for form in (gold, answer) if isinstance(form, Listed)}
+    if words == {"and", "or"} and solutions(gold) and solutions(answer):
+        return False
     if gold == answer:
         return True
+    if congruence(gold) is not None:
+        return congruence(gold) == congruence(answer)
     match gold, answer:
         case Option(), Option():
             return gold.letter == answer.letter and same(gold.content, answer.content, judge)
@@ -52,6 +66,10 @@ def same(gold: Form, answer: Form, judge: Judge) -> bool:
             return _letters(gold) == answer.letter or same(gold, answer.content, judge)
         case Option(), _:
             return _letters(answer) == gold.letter or same(gold.content, answer, judge)
+        case (Listed(), Bracketed() | Union() | Relation()) | (Bracketed() | Union() | Relation(), Listed()) if _described(
+            gold
+        ) and _described(answer):
+            return any(same(one, other, judge) for one in _described(gold) for other in _described(answer))
         case (Relation(), Relation() | Listed()) | (Listed(), Relation()) if assignments(gold) and assignments(answer):
             return _any_order(assignments(gold), assignments(answer), judge)
         case Relation(), Relation():
@@ -76,8 +94,8 @@ def same(gold: Form, answer: Form, judge: Judge) -> bool:
             return same(only, answer, judge)
         case _, Listed(items=[only]):
             return same(gold, only, judge)
-        case (Listed(braces=False), Bracketed(opening="(", closing=")")) | (Bracketed(opening="("), Listed(braces=False)):
-            return _in_order(gold.items, answer.items, judge)
+        case (Listed(braces=False), Bracketed()) | (Bracketed(), Listed(braces=False)):
+            return not (_is_interval(gold) or _is_interval(answer)) and _in_order(gold.items, answer.items, judge)
         case (Listed(items=[]), Leaf(tokens=("\\emptyset",))) | (Leaf(tokens=("\\emptyset",)), Listed(items=[])):
             return True
         case Union(), Union():
@@ -91,6 +109,22 @@ def same(gold: Form, answer: Form, judge: Judge) -> bool:
         case (Ratio(), Leaf()) | (Leaf(), Ratio()):
             return _ratio_value(gold) is not None and _ratio_value(gold) == _ratio_value(answer)
     return False
+
+
+def _described(form: Form) -> list[Form]:
+    """The sets that intervals or inequalities describe; of several intervals in a list, their union."""
+    if isinstance(form, Bracketed | Union):
+        return [form]
+    if isinstance(form, Listed) and form.word != "and" and any(map(_is_interval, form.items)):
+        return [Union(form.items)]
+    return solutions(form)
+
+
+def _is_interval(form: Form) -> bool:
+    """Whether brackets can't be those of a point."""
+    return isinstance(form, Bracketed) and (
+        (form.opening, form.closing) != ("(", ")") or any(isinstance(i, Leaf) and "\\infty" in i.tokens for i in form.items)
+    )
 
 
 def _in_order(gold: Sequence[Form], answer: Sequence[Form], judge: Judge) -> bool:
@@ -136,10 +170,10 @@ def _same_items(gold: Listed, answer: Listed, judge: Judge) -> bool:
 
 def _once(items: Sequence[Form], judge: Judge) -> list[Form]:
     kept: list[Form] = []
-    for item in items[:_MOST_ITEMS]:
-        if not any(same(other, item, judge) for other in kept):
+    for item in dict.fromkeys(items):
+        if len(kept) > _MOST_ITEMS or not any(same(other, item, judge) for other in kept):
             kept.append(item)
-    return kept + list(items[_MOST_ITEMS:])
+    return kept
 
 
 def _same_value(gold: Tokens, answer: Tokens, judge: Judge) -> bool:
@@ -157,10 +191,13 @@ def _same_value(gold: Tokens, answer: Tokens, judge: Judge) -> bool:
 
 
 def _same_as_relation(gold: Form, answer: Relation, judge: Judge) -> bool:
-    if set(answer.signs) <= {"\\approx"} and not is_name(answer.sides[0]):
-        return same(gold, answer.sides[0], judge)
     if set(answer.signs) <= EQUAL:
-        return same(gold, answer.sides[-1], judge)
+        exact = answer.signs.index("\\approx") if "\\approx" in answer.signs else len(answer.signs)
+        if exact == 0 and is_name(answer.sides[0]):
+            exact = len(answer.signs)  # x \approx 3.14 has no other value
+        if answer.signs == ("=",) and is_name(answer.sides[1]) and not is_name(answer.sides[0]):
+            return same(gold, answer.sides[0], judge) or same(gold, answer.sides[1], judge)  # 5 = x
+        return same(gold, answer.sides[exact], judge)
     form = interval(answer)
     return form is not None and isinstance(gold, Bracketed | Union) and same(gold, form, judge)
 
@@ -177,6 +214,9 @@ def _same_relation(gold: Relation, answer: Relation, judge: Judge) -> bool:
     if "\\in" in (gold.signs[0], answer.signs[0]):
         ranges = [form.sides[-1] if form.signs[0] == "\\in" else interval(form) for form in (gold, answer)]
         return None not in ranges and variable(gold) == variable(answer) and same(*ranges, judge)
+    if len(gold.signs) != len(answer.signs) or _absolute_value(gold) != _absolute_value(answer):
+        ranges = [interval(form) for form in (gold, answer)]
+        return None not in ranges and variable(gold) == variable(answer) and same(*ranges, judge)
     if len(gold.signs) == len(answer.signs) == 1 and gold.signs[0] in ORDER and answer.signs[0] in ORDER:
         sides = both_leaves(gold), both_leaves(answer)
         if None in sides:
@@ -191,6 +231,10 @@ def _same_relation(gold: Relation, answer: Relation, judge: Judge) -> bool:
     return (gold.signs == answer.signs and _in_order(gold.sides, answer.sides, judge)) or (
         gold.signs == turned and _in_order(gold.sides, answer.sides[::-1], judge)
     )
+
+
+def _absolute_value(relation: Relation) -> bool:
+    return any(isinstance(side, Leaf) and "|" in side.tokens for side in relation.sides)
 
 
 def _same_function(gold: Relation, answer: Relation, judge: Judge) -> bool:

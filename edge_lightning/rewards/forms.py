@@ -6,7 +6,7 @@ r"""The shape of an answer: a list, a set, a tuple or interval, a relation, a ma
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from edge_lightning.rewards import numbers
@@ -30,6 +30,7 @@ _OPTION = re.compile(r'"\(([A-F])\)?[.:]?|"([A-F])[).:]')
 _CHOICE = re.compile(r'"?\(?([A-F])\)?[.:]?')
 _LABEL = re.compile(r'"(?:the )?(?:final )?(?:answer|result|ans|solution)(?: is)?[:.]?', re.IGNORECASE)
 _ARROWS = frozenset(["\\Rightarrow", "\\Longrightarrow", "\\implies", "\\to", "\\quad"])
+_REALS = ("\\in", "\\mathbb", "{", "R", "}")
 DEEPEST = 24  # brackets in brackets
 
 
@@ -50,11 +51,15 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Items whose order is free, but for an elided list; a set has braces and holds an item once."""
+    """Items whose order is free, but for an elided list; a set has braces and holds an item once.
+
+    The word between them, "and" or "or" or none, counts where they are inequalities.
+    """
 
     items: tuple[Form, ...]
     braces: bool = False
     elided: bool = False
+    word: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +128,16 @@ def _form(tokens: Tokens, outermost: bool = False) -> Form:
         return _reversed_interval(tokens) or Leaf(without_spaces(tokens))
     if outermost:
         if len(tokens) > 1 and _LABEL.fullmatch(tokens[0]):
-            tokens = tokens[1:]
+            tokens = tokens[2 if tokens[1] in ("=", ":") else 1 :]
         option = _option(tokens)
         if option:
-            return Option(option[0].lower(), _form(option[1], outermost=True))
+            return Option(option[0].lower(), _form(with_thousands_joined(option[1])))
         tokens = with_thousands_joined(tokens)
-    parts, _ = split(tokens, COMMAS)
+    parts, commas = split(tokens, COMMAS)
     parts = parts if len(parts) > 1 else _side_by_side(tokens)
     if len(parts) > 1:
-        items = tuple(_form(part) for part in parts if part)
-        return _listed(items)
+        words = {comma[1:] for comma in commas if comma[0] == '"'}
+        return _listed(tuple(_form(part) for part in parts if part), word=words.pop() if len(words) == 1 else "")
     sides, signs = split(tokens, _RELATIONS)
     if len(sides) > 1:
         return Relation(tuple(_form(side, outermost) for side in sides), signs) if all(sides) else Leaf(tokens)
@@ -145,18 +150,28 @@ def _form(tokens: Tokens, outermost: bool = False) -> Form:
     parts, _ = split(tokens, {":"})
     if len(parts) > 1:
         return Ratio(tuple(_form(part) for part in parts))
-    if tokens == ("\\mathbb", "{", "R", "}"):
+    if tokens == _REALS[1:]:
         return Bracketed("(", (Leaf(("-", "\\infty")), Leaf(("\\infty",))), ")")
     return (
         _rows(tokens)
         or _bracketed(tokens)
+        or _point(tokens)
         or _words(tokens)
         or _signs(tokens)
-        or Leaf(*without_unit(without_spaces(tokens)))
+        or Leaf(*without_unit(_plain_spelling(without_spaces(tokens))))
     )
 
 
-def _listed(items: tuple[Form, ...], braces: bool = False) -> Form:
+def _plain_spelling(tokens: Tokens) -> Tokens:
+    r"""(101)_2 is 101_2, and \max\{a, b\} is \max(a, b)."""
+    if len(tokens) == 7 and tokens[0] == "(" and tokens[1].isdecimal() and tokens[2:4] == (")", "_"):
+        return (tokens[1], *tokens[3:])
+    if {"\\max", "\\min", "\\gcd"}.intersection(tokens):
+        return tuple({"\\{": "(", "\\}": ")"}.get(token, token) for token in tokens)
+    return tokens
+
+
+def _listed(items: tuple[Form, ...], braces: bool = False, word: str = "") -> Form:
     """A list; a list in it (1 \\pm 2 is one) lies flat."""
     flat: list[Form] = []
     for item in items:
@@ -164,7 +179,7 @@ def _listed(items: tuple[Form, ...], braces: bool = False) -> Form:
     if len(flat) == 1 and not braces:
         return flat[0]
     elided = any(isinstance(item, Leaf) and "\\ldots" in item.tokens for item in flat)
-    return Listed(tuple(flat), braces, elided)
+    return Listed(tuple(flat), braces, elided, word)
 
 
 def _without_points(whole: Form, points: Form) -> Form | None:
@@ -186,19 +201,31 @@ def _without_points(whole: Form, points: Form) -> Form | None:
 
 
 def _option(tokens: Tokens) -> tuple[str, Tokens] | None:
-    r"""The letter and the rest of (C) 7, \text{C. } 7, 7 \textbf{(C)}, 7 \Rightarrow C, and 7, \text{C}."""
+    r"""The letter and the rest of (C) 7, \text{C. } 7, 7 \textbf{(C)}, 7 \Rightarrow C, and 7, \text{C}.
+
+    None if the rest names a choice too: who gives several letters has not chosen.
+    """
+    found = _letter_and_rest(tokens)
+    if not found:
+        return None
+    rest = found[1]
+    bare = [token in "ABCDEF" or bool(_CHOICE.fullmatch(token) or _OPTION.match(token)) for token in rest]
+    beside = {"(", ")", *COMMAS, *_ARROWS}
+    for at, named in enumerate(bare):
+        alone = {*rest[max(0, at - 1) : at], *rest[at + 1 : at + 2]} <= beside
+        if named and (alone or rest[at][0] == '"'):
+            return None
+    return found
+
+
+def _letter_and_rest(tokens: Tokens) -> tuple[str, Tokens] | None:
     first, last = _OPTION.fullmatch(tokens[0]), _OPTION.fullmatch(tokens[-1])
     if first and len(tokens) > 1:
         return first[1] or first[2], tokens[1:]
     if last and len(tokens) > 1:
         return last[1] or last[2], tokens[: -2 if tokens[-2] in _ARROWS else -1]
-    if (
-        len(tokens) > 3
-        and tokens[0] == "("
-        and tokens[2] == ")"
-        and tokens[1] in "ABCDEF"
-        and re.match(r'[\d"]|\\[$fs]', tokens[3])
-    ):
+    opened = len(tokens) > 3 and tokens[0] == "(" and tokens[2] == ")" and tokens[1] in "ABCDEF"
+    if opened and re.match(r'[\d"]|\\[$fs]', tokens[3]):
         return tokens[1], tokens[3:]
     if len(tokens) > 2 and (tokens[-2] in _ARROWS or (tokens[-2] in COMMAS and tokens[-1][0] == '"')):
         letter = _CHOICE.fullmatch(tokens[-1])
@@ -216,7 +243,7 @@ def _bracketed(tokens: Tokens) -> Form | None:
     parts, _ = split(inner, COMMAS)
     if opening == "\\{" and closing == "\\}":
         if {"\\mid", "|", ":"}.intersection(inner):
-            return Leaf(tokens)
+            return _described(inner) or Leaf(tokens)
         return _listed(tuple(_form(part) for part in parts if part), braces=True)
     opening, closing = ("(" if opening == "\\langle" else opening), (")" if closing == "\\rangle" else closing)
     if len(parts) == 1:
@@ -224,6 +251,16 @@ def _bracketed(tokens: Tokens) -> Form | None:
     if not all(parts) or opening == "\\{" or closing == "\\}":
         return None
     return Bracketed(opening, tuple(_form(part) for part in parts), closing)
+
+
+def _described(tokens: Tokens) -> Form | None:
+    r"""\{x \mid x > 3\} is x > 3; so is \{x \in \mathbb{R} : x > 3\}."""
+    parts, _ = split(tokens, {"\\mid", "|", ":"})
+    if len(parts) != 2 or parts[0] not in ((parts[0][:1]), (*parts[0][:1], *_REALS)):
+        return None
+    form = _form(parts[1])
+    items = form.items if isinstance(form, Listed) else (form,)
+    return form if all(isinstance(item, Relation) and set(item.signs) <= ORDER.keys() | {"\\ne"} for item in items) else None
 
 
 def _reversed_interval(tokens: Tokens) -> Form | None:
@@ -265,8 +302,17 @@ def _words(tokens: Tokens) -> Form | None:
     ):
         letters = "".join(words_of(token) + " " if token[0] == '"' else token.lower() for token in tokens)
         letters = re.sub(r"^(?:an?|the) ", "", letters.strip())
-        return Words(re.sub(r"[\s().?!:'-]", "", letters))
+        both = sorted(letters.split(" and "))  # Alice and Bob, in any order
+        return Words(re.sub(r"[\s().?!:'-]", "", " and ".join(both)))
     return None
+
+
+def _point(tokens: Tokens) -> Form | None:
+    """P(2, -7) is P = (2, -7)."""
+    if len(tokens) < 4 or not (len(tokens[0]) == 1 and tokens[0].isupper()):
+        return None
+    form = _bracketed(tokens[1:])
+    return Relation((Leaf(tokens[:1]), form), ("=",)) if isinstance(form, Bracketed) and form.opening == "(" else None
 
 
 def _signs(tokens: Tokens) -> Form | None:

@@ -149,7 +149,12 @@ class _Walk:
         r"""0.1\overline{6} is 1/6."""
         point = self._peek() == "." and token.isdecimal()
         overlined = self.tokens[self.at + point : self.at + point + 4]
-        if len(overlined) < 4 or overlined[0] != "\\overline" or not overlined[2].isdecimal() or overlined[3] != "}":
+        if (
+            len(overlined) < 4
+            or overlined[0] not in ("\\overline", "\\dot")
+            or not overlined[2].isdecimal()
+            or overlined[3] != "}"
+        ):
             return None
         if not point and "." not in token:
             return None

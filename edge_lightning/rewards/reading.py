@@ -12,9 +12,18 @@ import re
 from edge_lightning.rewards.characters import fold
 from edge_lightning.rewards.groups import DEEPEST, Group, Piece, grouped, source
 from edge_lightning.rewards.plain import LONGEST
+from edge_lightning.rewards.upright import (
+    BARE_UNITS,
+    LEADING,
+    UNIT_LETTERS,
+    is_fraction_of_units,
+    unit_ended,
+    unit_tokens,
+    words_in,
+)
 from edge_lightning.rewards.vocabulary import (
     ARGUMENTS,
-    CHANGING,
+    BASES,
     DROPPED,
     DROPPED_WITH_ARGUMENT,
     FUNCTIONS,
@@ -30,7 +39,6 @@ Tokens = tuple[str, ...]
 _NUMERIC = re.compile(r"\d*\.?\d+", re.ASCII)
 _WORDY = re.compile(r"[^\W\d_]{2}")
 _HAS_MATH = re.compile(r"[\d=<>+^_\\/|*{}]")
-_COMPOUND = re.compile(r"[A-Za-z]+(?:\^\{-?\d\})?(?: ?[/ ] ?[A-Za-z]+(?:\^\{-?\d\})?)+|[A-Za-z]+\^\{-?\d\}")  # m/s, cm^{2}
 _NEGATED = {("=",): "\\ne", ("\\in",): "\\notin", ("\\mid",): "\\nmid"}
 _INVISIBLE = frozenset(
     ["\\,", "\\;", "\\:", "\\ ", "\\\n", "\\(", "\\)", "\\[", "\\]", "$", "~", '"', "`", "\\/", "\\-", "\\@"]
@@ -69,6 +77,8 @@ class _Reader:
 
     def __init__(self):
         self._depth = 0
+        self._in_unit = 0
+        self._spaced = False  # whether a space came before the piece at hand
 
     def read(self, pieces: list[Piece]) -> list[str]:
         if self._depth > DEEPEST:
@@ -93,6 +103,7 @@ class _Reader:
     def _next(self, rest: list[Piece], out: list[str]) -> None:
         """Move one piece with its arguments from the end of `rest` to `out`."""
         piece = rest.pop()
+        spaced, self._spaced = self._spaced, isinstance(piece, str) and (piece.isspace() or piece in _INVISIBLE)
         if isinstance(piece, Group):
             inner = [part for part in piece.pieces if not (isinstance(part, str) and part.isspace())]
             out.extend(["{,}"] if inner == [","] else self.read(piece.pieces))
@@ -104,12 +115,14 @@ class _Reader:
                 out[-1] = "{,}"
         elif piece == "\\\\":
             out.append("\\\\")
+            if len(rest) > 3 and rest[-1] == "[" and rest[-4] == "]":  # the gap before the next row
+                del rest[-4:]
         elif piece[0] == "\\":
             self._command(piece, rest, out)
         elif piece in "^_":
             self._script(piece, rest, out)
         elif piece.isalpha():
-            self._letters(piece, rest, out)
+            self._letters(piece, rest, out, spaced)
         elif piece == "*":
             if rest and rest[-1] == "*":
                 rest.pop()
@@ -130,7 +143,9 @@ class _Reader:
     def _command(self, piece: str, rest: list[Piece], out: list[str]) -> None:
         name = piece[1:]
         name = SAME.get(name, name)
-        if name in DROPPED:
+        if name == "mod":  # x \equiv 3 \mod 7
+            out.extend(["\\pmod", "{", *self._argument(rest), "}"])
+        elif name in DROPPED:
             if name in ("left", "right") and rest and rest[-1] == ".":
                 rest.pop()
         elif name in DROPPED_WITH_ARGUMENT:
@@ -140,7 +155,12 @@ class _Reader:
                 self._argument(rest)
             out.extend(self._argument(rest))
         elif name in TEXT:
-            self._text(rest, out, symbols=name in ("mathrm", "operatorname"))
+            self._skip_space(rest)
+            self._text(self._pieces(rest), rest, out, symbols=name in ("mathrm", "operatorname"))
+        elif name == "rm":  # over the next group, or all that follows
+            self._skip_space(rest)
+            pieces = self._pieces(rest) if rest and isinstance(rest[-1], Group) else [rest.pop() for _ in range(len(rest))]
+            self._text(pieces, rest, out, symbols=True)
         elif name in PLAIN:
             out.append(PLAIN[name])
         elif name in ("begin", "end"):
@@ -156,8 +176,11 @@ class _Reader:
                 index = self._upto(rest, "[", "]")
                 if index != ["2"]:
                     out.extend(["[", *index, "]"])
+            units = name == "frac" and bool(out) and is_fraction_of_units(rest)
+            self._in_unit += units
             for _ in range(ARGUMENTS[name]):
                 out.extend(["{", *self._argument(rest, digit=True), "}"])
+            self._in_unit -= units
         else:
             out.append(f"\\{name}")
 
@@ -175,11 +198,12 @@ class _Reader:
         elif sign == "^" and content and set(content) == {"'"}:
             out.extend(content)
         elif content:
-            out.extend([sign, "{", *content, "}"])
+            base = BASES.get("".join(content).strip('"')) if sign == "_" else None
+            out.extend([sign, "{", *([base] if base else content), "}"])
         elif sign == "^":
             raise _Malformed
 
-    def _letters(self, piece: str, rest: list[Piece], out: list[str]) -> None:
+    def _letters(self, piece: str, rest: list[Piece], out: list[str], spaced: bool) -> None:
         lower = piece.lower()
         if len(piece) == 1 and piece.isascii():
             if lower == "e" and out and _NUMERIC.fullmatch(out[-1]) and self._exponent(rest, out):
@@ -191,15 +215,24 @@ class _Reader:
             out.extend(["\\sqrt", "{", *content, "}"])
         elif lower in _NAMED:
             out.append(_NAMED[lower])
-        elif lower in FUNCTIONS:
+        elif lower in FUNCTIONS and not (lower in BARE_UNITS and spaced and not rest and self._is_word(piece, out, spaced)):
             out.append(f"\\{lower}")
-        elif len(piece) >= 4 or not piece.isascii() or (lower in UNITS and out and _AFTER_A_VALUE.fullmatch(out[-1])):
+        elif self._is_word(piece, out, spaced):
             if out and out[-1][0] == '"' and out[-1] not in ('"and', '"or'):  # words in a row are one token
                 out[-1] += f" {piece}"
             else:
                 out.append(f'"{piece}')
         else:
             out.extend(piece)
+
+    @staticmethod
+    def _is_word(piece: str, out: list[str], spaced: bool) -> bool:
+        """Whether letters in a row are a word: after a value and a space, a known unit; not right after a value or sign."""
+        if not piece.isascii() or (out and out[-1][0] == '"'):
+            return True
+        if out and _AFTER_A_VALUE.fullmatch(out[-1]):
+            return spaced and (piece.lower() in BARE_UNITS or len(piece) >= 4 or (":" in out and piece in ("AM", "PM")))
+        return len(piece) >= 4 and not (out and out[-1] in ("+", "-", "/", "\\cdot"))
 
     def _exponent(self, rest: list[Piece], out: list[str]) -> bool:
         """3e8, 1.5E-10: the letter between a number and whole digits, with nothing between, is a power of ten."""
@@ -212,29 +245,25 @@ class _Reader:
         out.extend(["\\cdot", "10", "^", "{", *sign, digits, "}"])
         return True
 
-    def _text(self, rest: list[Piece], out: list[str], symbols: bool) -> None:
-        r"""\text{...}: words as one token, but mathematics and single upright letters as if they stood outside."""
-        self._skip_space(rest)
-        pieces = self._pieces(rest)
-        words = re.sub(r"\^(-?\d)", r"^{\1}", source(pieces))
-        words = re.sub(r"\\[, ;:!]|[~$\s]+", " ", words).strip()
-        after_value = bool(out) and _AFTER_A_VALUE.fullmatch(out[-1]) is not None
+    def _text(self, pieces: list[Piece], rest: list[Piece], out: list[str], symbols: bool) -> None:
+        r"""\text{...}: words as one token, a unit as its parts, but mathematics and single letters as if outside."""
+        words = words_in(source(pieces))
+        after_value = self._in_unit or unit_ended(out) or (bool(out) and _AFTER_A_VALUE.fullmatch(out[-1]) is not None)
         upright = words.lower().removesuffix(".")
+        leading = LEADING.match(words)
         if upright in _NAMED or (upright in FUNCTIONS and upright not in UNITS):
-            rest.extend(reversed([upright]))
-        elif len(words) == 1 and words.isalpha() and not after_value:
-            out.append(words if symbols or words not in "ABCDEF" else f'"{words}')
-        elif after_value and _COMPOUND.fullmatch(words) and not CHANGING.intersection(re.findall("[a-z]+", words)):
-            out.extend(f'"{part}' if part.isalpha() else part for part in re.findall("[A-Za-z]+|.", words) if part != " ")
+            rest.append(upright)
+        elif len(words) == 1 and words.isalpha() and not (after_value and words in UNIT_LETTERS):
+            out.append(words if symbols or after_value or words not in "ABCDEF" else f'"{words}')
+        elif after_value and (unit := unit_tokens(words)):
+            out.extend(unit)
+        elif leading:
+            out.extend(self.read(grouped(leading[0]) or []))
+            self._text(grouped(words[leading.end() :]) or [], rest, out, symbols)
         elif _HAS_MATH.search(words) or (words and not any(char.isalpha() for char in words)):
-            leading = re.fullmatch(r"([-+]?[\d.,/ ]*\d)\s*([A-Za-z][A-Za-z .]*)", words)
-            if leading:
-                out.extend(self.read(grouped(leading[1]) or []))
-                out.append(f'"{leading[2].strip()}')
-            else:
-                out.extend(self.read(pieces))
+            out.extend(self.read(pieces))
         elif words:
-            out.append('"' + " ".join(words.split()))
+            out.append(f'"{words}')
 
     def _upto(self, rest: list[Piece], opening: str, closing: str) -> list[str]:
         """What stands between the bracket at the end of `rest` and its partner."""

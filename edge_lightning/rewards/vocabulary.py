@@ -9,7 +9,7 @@ def _names(words: str) -> frozenset[str]:
 
 DROPPED = _names(
     "displaystyle textstyle scriptstyle scriptscriptstyle left right middle big Big bigg Bigg bigl bigr Bigl Bigr "
-    "biggl biggr Biggl Biggr bigm limits nolimits bf rm it sf tt sl sc cal em boldmath tiny small normalsize large "
+    "biggl biggr Biggl Biggr bigm limits nolimits bf it sf tt sl sc cal em boldmath tiny small normalsize large "
     "Large LARGE huge Huge quad qquad enspace thinspace medspace thickspace negthinspace hfill hfil newline par "
     "noindent centering nobreak allowbreak mathstrut strut boxed fbox displaylimits nonumber notag relax mathord "
     "mathbin mathrel mathopen mathclose mathpunct "
@@ -35,7 +35,7 @@ SAME = {
     "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dbinom": "binom", "tbinom": "binom", "leq": "le", "leqslant": "le",
     "leqq": "le", "geq": "ge", "geqslant": "ge", "geqq": "ge", "neq": "ne", "times": "cdot", "ast": "cdot", "bullet": "cdot",
     "dots": "ldots", "cdots": "ldots", "dotsc": "ldots", "dotsb": "ldots", "vdots": "ldots", "infin": "infty",
-    "deg": "degree",
+    "deg": "degree", "Bbb": "mathbb",
     "varnothing": "emptyset", "empty": "emptyset", "varphi": "phi", "varepsilon": "epsilon", "vartheta": "theta",
     "varrho": "rho", "tg": "tan", "ctg": "cot", "tgh": "tanh", "arctg": "arctan", "lg": "log", "divides": "mid",
     "rightarrow": "to", "longrightarrow": "to", "bigcup": "cup", "sqcup": "cup", "backslash": "setminus", "owns": "ni",
@@ -71,6 +71,9 @@ dollar usd | cent | euro eur | rupee rs | yuan rmb | pence | penny
 hz hertz | khz | mhz | n newton | j joule | kj | w watt | kw | v volt | a ampere amp | ohm
 pa pascal | kpa | atm | k kelvin | ev
 mph | kmph kmh kph | bit | byte | mol mole | kcal | cal calorie | erg | c celsius | f fahrenheit
+microm um micrometer micrometre micron | microg | micros | microf | microc | angstrom å | kohm | mohm | kev | mev | gev
+dyn dyne | gauss | tesla t | bar | mbar | psi | kwh | parsec pc | kpc | mpc | ly | au | lightyear | farad
+am | pm | sr steradian | lumen lm | candela cd | lux | weber wb | henry | coulomb
 """
 UNITS = {
     name: names.split()[0] for line in _UNITS.strip().split("\n") for names in line.split("|") for name in names.split()
@@ -79,7 +82,17 @@ UNITS = {
 CHANGING = _names(
     "or and not no if when where whenever for unless except than less more most least only but with without "
     "otherwise else at approximately approx about around nearly roughly over under below above between to from is "
-    "are was be odd even mod modulo base squared cubed factorial plus minus half double twice dozen hundred "
-    "thousand million billion trillion infinity negative percent percentage pct any all each every some none "
-    "undefined wrong incorrect false true maybe so such that which integer integers "
+    "are was be odd even mod modulo base squared cubed factorial factorials plus minus twice thrice times divided "
+    "multiplied double triple infinity negative negatives percent percentage pct any all every some none neither either "
+    "nor never fails cannot undefined wrong incorrect false true maybe so such that which integer integers fewer greater "
+    "larger smaller bigger higher lower other another repeating recurring onward onwards upward upwards downward downwards "
+    "loss losses profit profits "
 )
+_ONES = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_PARTS = "half third quarter fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+_MANY = "zero twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion dozen"
+BASES = {word: str(number) for number, word in enumerate(_ONES.split(), 1) if number > 1}
+# One, dozens, thirds, hundredths: numbers too, which multiply the value they stand behind.
+COUNTS = frozenset(
+    f"{word}{ending}" for word in [*_ONES.split(), *_PARTS.split(), *_MANY.split()] for ending in ("", "s", "th", "ths")
+) | _names("lakh lakhs crore crores halves first second twentieth thirtieth score scores")

@@ -13,8 +13,9 @@ from edge_lightning.experience import Rollout
 from edge_lightning.training import summary
 from edge_lightning.training.module import Update
 from edge_lightning.training.record import MetricsFile, cut_rollouts_from, write_rollout
-from edge_lightning.training.summary import training_figures, versions, write_json
+from edge_lightning.training.summary import training_figures, write_json
 from edge_lightning.types import Grade, Provenance
+from edge_lightning.versions import versions
 from tests.by_hand import PROBLEM, response
 
 NAN = float("nan")

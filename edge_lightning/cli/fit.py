@@ -98,7 +98,8 @@ def _load(checkpoint: Path) -> dict:
 
 
 def _finish(summary: dict, run, folder: Path, status: str, start: float) -> dict:
-    from edge_lightning.training.summary import git_commit, training_figures, versions, write_json
+    from edge_lightning.training.summary import training_figures, write_json
+    from edge_lightning.versions import git_commit, versions
 
     results = run.evaluations.results
     figures = training_figures(run.record.metrics_file)

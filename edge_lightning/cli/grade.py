@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
@@ -29,9 +28,9 @@ from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.rewards.base import Reward
 from edge_lightning.rewards.boxed import last_boxed
 from edge_lightning.types import Problem, Provenance, Response, Verdict
+from edge_lightning.versions import GRADER_PACKAGES, versions
 
 ADDED = ("reward", "format", "reason")
-VERSIONS = ("math-verify", "latex2sympy2_extended", "sympy")
 _MOST_NAMED = 20  # bad rows
 _LINE_EVERY_S = 30.0  # where there is no terminal
 
@@ -259,8 +258,9 @@ def _print(totals: Totals, timeouts: int, seconds: float, out: Path) -> None:
     table.add_section()
     table.add_row("time-outs", f"{timeouts:,}")
     table.add_row("seconds", f"{seconds:.1f}")
-    for package in VERSIONS:
-        table.add_row(package, version(package))
+    installed = versions()
+    for package in GRADER_PACKAGES:
+        table.add_row(package, installed[package])
     console = Console(highlight=False)
     console.print(table)
     console.print(f"file      {escape(min(str(out), os.path.relpath(out), key=len))}", soft_wrap=True)

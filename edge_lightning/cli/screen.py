@@ -28,7 +28,8 @@ def screen(cfg: DictConfig, folder: Path) -> None:
     from edge_lightning.cli.schema import check, check_call
     from edge_lightning.curation import curate
     from edge_lightning.screening import as_row, rates_of, require_enough, with_solution
-    from edge_lightning.training.summary import git_commit, versions, write_json
+    from edge_lightning.training.summary import write_json
+    from edge_lightning.versions import git_commit, versions
 
     hush()
     start = time.time()

@@ -28,7 +28,8 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     from edge_lightning.evaluation.suite import evaluate_suite
     from edge_lightning.stopwatch import Stopwatch
     from edge_lightning.training.checkpoints import load_weights
-    from edge_lightning.training.summary import git_commit, versions, write_json
+    from edge_lightning.training.summary import write_json
+    from edge_lightning.versions import git_commit, versions
 
     hush()
     start = time.time()

@@ -37,7 +37,7 @@ def test_the_process_of_the_run_never_reads_an_answer():
         "import sys\n"
         "from edge_lightning.rewards.accuracy import BoxedAccuracy\n"
         "accuracy = BoxedAccuracy()\n"
-        "texts = [r'\\boxed{0.5x}', r'\\boxed{' + '(' * 300 + '}', r'\\boxed{\\text{east}}', r'\\boxed{' + '7' * 2000 + '}']\n"
+        "texts = [rf'\\boxed{{{box}}}' for box in ('0.5x', '(' * 300, r'\\text{east}', '7' * 2000)]\n"
         "print(*accuracy.judge([(['x/2'], text) for text in texts]), *accuracy.readable(['x', '{', '']))\n"
         "mine = {name.rpartition('.')[2] for name in sys.modules if name.startswith('edge_lightning.rewards.')}\n"
         "print(*sorted(mine))\n"
@@ -164,11 +164,11 @@ def test_a_nasty_gold_does_no_harm_either(equivalence, name):
 
 
 def test_little_of_it_takes_long():
-    built = Equivalence(timeout_s=1.0, workers=1)
+    built = Equivalence(timeout_s=2.0, workers=1)
     start = time.perf_counter()
     built([(["7"], text) for text in NASTY.values()])
     assert built.timeouts <= 2
-    assert time.perf_counter() - start < 15
+    assert time.perf_counter() - start < 30
     built.close()
 
 

@@ -264,6 +264,80 @@ a/bc ¦ \frac{a}{bc}
 \frac{1}{x}+\frac{1}{y} ¦ \frac{x+y}{xy}
 0.\overline{3} ¦ \frac13
 0.1\overline{6} ¦ \frac{1}{6}
+7 ¦ 7\,\mathrm{kg \cdot m^2/s^2}
+7 ¦ 7\,\mathrm{kg}\cdot\mathrm{m}/\mathrm{s}^2
+7 ¦ 7\ \text{N}\cdot\text{m}
+7 ¦ 7\,\frac{\text{m}}{\text{s}}
+7 ¦ 7\,\mathrm{J/(kg\,K)}
+7 ¦ 7\ \mathrm{k\Omega}
+7 ¦ 7\text{ μm}
+7 ¦ 7\ \text{\AA}
+7 ¦ 7\,\rm{m}
+7 ¦ \text{7 km/h}
+7 ¦ 7 min
+7 ¦ 7\text{ red apples}
+7 ¦ 7\text{ times}
+1 ¦ 1\text{ way}
+\frac{3}{4} ¦ \frac{3}{4}\text{ of the pie}
+1.6 \times 10^{3} ¦ 1.6 \times 10^{3}\ \mathrm{g\,cm^{-3}}
+9\text{ m/s} ¦ 9\text{ meters per second}
+9\text{ mph} ¦ 9\text{ miles per hour}
+9\text{ apples} ¦ 9\text{ red apples}
+9\text{ square units} ¦ 9\text{ units}^2
+3:30\text{ pm} ¦ \text{3:30 p.m.}
+2i ¦ 2\mathrm{i}
+2e^{x} ¦ 2\mathrm{e}^{x}
+3+4i ¦ 3 + 4\,\mathrm{i}
+2nm ¦ 2mn
+2mg\sin\theta ¦ 2 m g \sin \theta
+\frac{mg}{2} ¦ \frac{1}{2}mg
+24abcd ¦ 24 d c b a
+A, B ¦ \text{B}, \text{A}
+B ¦ 12, \text{B}
+B ¦ 12 \textbf{(B)}
+\sqrt{13} ¦ √13
+\sqrt{x+1} ¦ √(x+1)
+5\sqrt{10} ¦ 5√10
+\sqrt[3]{2} ¦ ∛2
+-2 ¦ \sqrt[3]{-8}
+-\sqrt[3]{5} ¦ \sqrt[3]{-5}
+\frac{h(a+b)}{2} ¦ \frac{1}{2}(b+a)h
+P(1+r)^n ¦ P(r+1)^n
+\frac{G(M+m)}{r^2} ¦ \frac{GM+Gm}{r^2}
+\max\{a,b\} ¦ \max(b,a)
+|x-5|+|5-x| ¦ 2|x-5|
+\max(x,5) ¦ \frac{x+5+|x-5|}{2}
+\lceil n/2\rceil ¦ \lfloor (n+1)/2\rfloor
+n ¦ \lfloor n \rfloor
+\lfloor \log_2 n \rfloor + 1 ¦ \lceil \log_2(n+1) \rceil
+2^{200}\sqrt{2}-1 ¦ \sqrt{2}\cdot 4^{100} - 1
+\pi ¦ \pi \approx 3.14
+\sqrt{2} ¦ AB = \sqrt{2} \approx 1.41
+\frac{1}{3} ¦ x = \frac13 \approx 0.333
+3.14 ¦ x \approx 3.14
+5 ¦ 5 = x
+12 ¦ \text{Answer} = 12
+(2,-7) ¦ P(2,-7)
+P(2,-7) ¦ (2,-7)
+101_2 ¦ (101)_2
+101_2 ¦ 101_{\text{two}}
+x \equiv 3 \pmod{7} ¦ x \equiv 3 \mod 7
+x \equiv 3 \pmod{7} ¦ x \equiv 10 \pmod 7
+(-\infty,-1]\cup[4,\infty) ¦ x \ge 4 \text{ or } x \le -1
+(-\infty,0)\cup(1,\infty) ¦ x<0,\ x>1
+(-\infty,0)\cup(1,\infty) ¦ (1,\infty) \text{ or } (-\infty,0)
+x<0 \text{ or } x>1 ¦ (-\infty,0)\cup(1,\infty)
+(0,1) ¦ x>0, x<1
+0<x<1 ¦ x<1 \text{ and } x>0
+-1<a<1 ¦ |a|<1
+|x| \ge 2 ¦ x \le -2 \text{ or } x \ge 2
+\{x \mid x > 3\} ¦ (3,\infty)
+\{x \mid x > 3\} ¦ \{x : x > 3\}
+(3,\infty) ¦ \{x \in \mathbb{R} : x > 3\}
+\mathbb{R} ¦ \Bbb R
+\begin{pmatrix}1&2\\3&4\end{pmatrix} ¦ \begin{pmatrix}1&2\\[2pt]3&4\end{pmatrix}
+\text{Alice and Bob} ¦ \text{Bob and Alice}
+0.\dot{3} ¦ \frac13
 """
 
 DIFFERENT = r"""
@@ -448,6 +522,90 @@ n!! ¦ n!
 \overline{AB} ¦ AB
 \vec{v} ¦ v
 0.\overline{3} ¦ 0.3
+\text{(C)} ¦ \textbf{(A)}\ \textbf{(B)}\ \textbf{(C)}\ \textbf{(D)}\ \textbf{(E)}
+\text{(E)} ¦ \textbf{(A)}\ \textbf{(B)}\ \textbf{(C)}\ \textbf{(D)}\ \textbf{(E)}
+B ¦ \textbf{(A)}\ \textbf{(B)}
+B ¦ \text{A B}
+B ¦ \text{A}, \text{B}
+A ¦ \text{A}, \text{B}, \text{C}
+B ¦ C, \text{B}
+A ¦ A, \text{(B)}
+B ¦ \text{C} \Rightarrow \text{B}
+A, B ¦ A
+A ¦ (A) 3 (B) 4
+B ¦ \text{A. }3 \quad \text{B. }4
+2 ¦ 2\mathrm{i}
+2 ¦ 2\mathrm{e}^3
+7 ¦ 3+4\mathrm{i}
+2 ¦ 2\text{x}
+2 ¦ 2nm
+2 ¦ 24abcd
+24 ¦ 24abcd
+2nm ¦ 2
+\frac{1}{2} ¦ \frac{1}{2} mg
+8 ¦ 8\text{ hundredths}
+8 ¦ 8\text{ thirds}
+8 ¦ 8\text{ thousands}
+8 ¦ 8\text{ dozen eggs}
+8 ¦ 8\text{ lakh}
+8 ¦ 8\text{th}
+8 ¦ 8 tenths
+8 ¦ 8\text{ divided by two}
+8 ¦ 8\text{ times ten}
+8 ¦ 8\text{ fewer}
+8 ¦ 8\text{ onwards}
+8 ¦ 8\text{ rejected}
+8 ¦ 8\text{ impossible}
+8 ¦ 8\text{ fails}
+0.3 ¦ 0.3\text{ repeating}
+9\text{ apples} ¦ 9\text{ pears}
+9 \text{ N}\cdot\text{m} ¦ 9\text{ N/m}
+15\text{ kcal m}^{-2} ¦ 15\text{ kcal m}^{-1}
+100^\circ ¦ 100^\circ\text{C}
+3:30\text{ a.m.} ¦ 3:30\text{ p.m.}
+10:00 AM ¦ 10:00 PM
+\$5\text{ loss} ¦ \$5\text{ profit}
+2 ¦ √12
+3 ¦ √13
+0 ¦ 5√10
+(3,4] ¦ 3,4
+[3,4] ¦ 3,4
+(0,\infty) ¦ 0,\infty
+x<0 \text{ or } x>1 ¦ x<0 \text{ and } x>1
+(1,2) ¦ x>1 \text{ or } x<2
+(1,2),(3,4) ¦ (1,2)\cup(3,4)
+x>1 ¦ y>1
+|x|<2 ¦ x<2
+\{n \mid n \text{ is even}\} ¦ 2
+\lfloor\log_2 n\rfloor+1 ¦ \lceil\log_2 n\rceil
+\lfloor(2n-1)/5\rfloor ¦ \lfloor 2n/5\rfloor
+\lfloor n/5\rfloor ¦ \lfloor (n-2)/5\rfloor
+\lfloor n/100\rfloor ¦ 0
+\lfloor x\rfloor ¦ x
+\lfloor 2x\rfloor ¦ 2\lfloor x\rfloor
+x-\lfloor x\rfloor ¦ 0
+|x-5| ¦ 5-x
+|x-100| ¦ 100-x
+\sqrt{(x-4)^2} ¦ 4-x
+|x+4| ¦ x+4
+|x-4|+|x+4| ¦ 8
+\max(x,5) ¦ 5
+\ln|x| ¦ \ln x
+2^{200}\sqrt{2}-1 ¦ 2^{200}\sqrt{2}
+2^{150}+\sqrt{2} ¦ 2^{150}+\sqrt{3}
+e^{100}-1 ¦ e^{100}
+\frac{(1+\sqrt{2})^{200}-1}{2} ¦ \frac{(1+\sqrt{2})^{200}}{2}
+\pi ¦ 3.1415926535897932384626433832795028841971693993751058209
+f(x+1) ¦ f(x)+f(1)
+f(x+1) ¦ fx+f
+10 ¦ C(5,2)
+x \equiv 3 \pmod{7} ¦ x \equiv 3 \pmod{14}
+x \equiv 3 \pmod{7} ¦ x \equiv 4 \pmod{7}
+101_2 ¦ 101_{\text{three}}
+xy=6 ¦ 6
+\pi ¦ 3.14 \approx \pi
+5 ¦ 5 = x+1
+\text{Alice and Bob} ¦ \text{Alice or Bob}
 """
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from edge_lightning.rewards import numbers
+from edge_lightning.rewards.brackets import Tokens
 from edge_lightning.rewards.forms import (
     EQUAL,
     ORDER,
@@ -25,7 +26,6 @@ from edge_lightning.rewards.forms import (
     Words,
 )
 from edge_lightning.rewards.measures import same_unit
-from edge_lightning.rewards.reading import Tokens
 from edge_lightning.rewards.relations import (
     assignments,
     both_leaves,

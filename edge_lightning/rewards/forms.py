@@ -12,24 +12,23 @@ from itertools import pairwise
 from edge_lightning.rewards import numbers
 from edge_lightning.rewards.brackets import (
     COMMAS,
+    Tokens,
     depths,
+    in_plain_spelling,
     split,
-    with_thousands_joined,
     without_redundant_brackets,
     without_spaces,
 )
+from edge_lightning.rewards.choices import chosen
 from edge_lightning.rewards.measures import Measure, without_unit, words_of
-from edge_lightning.rewards.reading import Tokens
+from edge_lightning.rewards.thousands import with_thousands_joined
 
 EQUAL = frozenset(["=", "\\in", "\\approx"])
 ORDER = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
 _RELATIONS = EQUAL | ORDER.keys() | {"\\ne", "\\notin"}
 _TABLE = re.compile(r"\\begin\{(?:[pbBv]?matrix|smallmatrix|array)\}")
 _ROWS = re.compile(r"\\begin\{(?:cases|aligned|align\*?|gathered|array|split)\}")
-_OPTION = re.compile(r'"\(([A-F])\)?[.:]?|"([A-F])[).:]')
-_CHOICE = re.compile(r'"?\(?([A-F])\)?[.:]?')
 _LABEL = re.compile(r'"(?:the )?(?:final )?(?:answer|result|ans|solution)(?: is)?[:.]?', re.IGNORECASE)
-_ARROWS = frozenset(["\\Rightarrow", "\\Longrightarrow", "\\implies", "\\to", "\\quad"])
 _REALS = ("\\in", "\\mathbb", "{", "R", "}")
 DEEPEST = 24  # brackets in brackets
 
@@ -129,7 +128,7 @@ def _form(tokens: Tokens, outermost: bool = False) -> Form:
     if outermost:
         if len(tokens) > 1 and _LABEL.fullmatch(tokens[0]):
             tokens = tokens[2 if tokens[1] in ("=", ":") else 1 :]
-        option = _option(tokens)
+        option = chosen(tokens)
         if option:
             return Option(option[0].lower(), _form(with_thousands_joined(option[1])))
         tokens = with_thousands_joined(tokens)
@@ -158,17 +157,8 @@ def _form(tokens: Tokens, outermost: bool = False) -> Form:
         or _point(tokens)
         or _words(tokens)
         or _signs(tokens)
-        or Leaf(*without_unit(_plain_spelling(without_spaces(tokens))))
+        or Leaf(*without_unit(in_plain_spelling(without_spaces(tokens))))
     )
-
-
-def _plain_spelling(tokens: Tokens) -> Tokens:
-    r"""(101)_2 is 101_2, and \max\{a, b\} is \max(a, b)."""
-    if len(tokens) == 7 and tokens[0] == "(" and tokens[1].isdecimal() and tokens[2:4] == (")", "_"):
-        return (tokens[1], *tokens[3:])
-    if {"\\max", "\\min", "\\gcd"}.intersection(tokens):
-        return tuple({"\\{": "(", "\\}": ")"}.get(token, token) for token in tokens)
-    return tokens
 
 
 def _listed(items: tuple[Form, ...], braces: bool = False, word: str = "") -> Form:
@@ -198,39 +188,6 @@ def _without_points(whole: Form, points: Form) -> Form | None:
             for at, pair in enumerate(pairwise(ends))
         )
     )
-
-
-def _option(tokens: Tokens) -> tuple[str, Tokens] | None:
-    r"""The letter and the rest of (C) 7, \text{C. } 7, 7 \textbf{(C)}, 7 \Rightarrow C, and 7, \text{C}.
-
-    None if the rest names a choice too: who gives several letters has not chosen.
-    """
-    found = _letter_and_rest(tokens)
-    if not found:
-        return None
-    rest = found[1]
-    bare = [token in "ABCDEF" or bool(_CHOICE.fullmatch(token) or _OPTION.match(token)) for token in rest]
-    beside = {"(", ")", *COMMAS, *_ARROWS}
-    for at, named in enumerate(bare):
-        alone = {*rest[max(0, at - 1) : at], *rest[at + 1 : at + 2]} <= beside
-        if named and (alone or rest[at][0] == '"'):
-            return None
-    return found
-
-
-def _letter_and_rest(tokens: Tokens) -> tuple[str, Tokens] | None:
-    first, last = _OPTION.fullmatch(tokens[0]), _OPTION.fullmatch(tokens[-1])
-    if first and len(tokens) > 1:
-        return first[1] or first[2], tokens[1:]
-    if last and len(tokens) > 1:
-        return last[1] or last[2], tokens[: -2 if tokens[-2] in _ARROWS else -1]
-    opened = len(tokens) > 3 and tokens[0] == "(" and tokens[2] == ")" and tokens[1] in "ABCDEF"
-    if opened and re.match(r'[\d"]|\\[$fs]', tokens[3]):
-        return tokens[1], tokens[3:]
-    if len(tokens) > 2 and (tokens[-2] in _ARROWS or (tokens[-2] in COMMAS and tokens[-1][0] == '"')):
-        letter = _CHOICE.fullmatch(tokens[-1])
-        return (letter[1], tokens[:-2]) if letter else None
-    return None
 
 
 def _bracketed(tokens: Tokens) -> Form | None:
@@ -301,7 +258,7 @@ def _words(tokens: Tokens) -> Form | None:
         token[0] == '"' or (len(token) == 1 and (token.isalpha() or token in "()?!'-.:")) for token in tokens
     ):
         letters = "".join(words_of(token) + " " if token[0] == '"' else token.lower() for token in tokens)
-        letters = re.sub(r"^(?:an?|the) ", "", letters.strip())
+        letters = re.sub(r"^(?:an?|the) (?!and |or )(?=[a-z]{2})", "", letters.strip())
         both = sorted(letters.split(" and "))  # Alice and Bob, in any order
         return Words(re.sub(r"[\s().?!:'-]", "", " and ".join(both)))
     return None

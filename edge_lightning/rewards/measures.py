@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from edge_lightning.rewards.reading import Tokens
+from edge_lightning.rewards.brackets import Tokens
 from edge_lightning.rewards.upright import known_unit
 from edge_lightning.rewards.vocabulary import CHANGING, COUNTS
 

@@ -67,13 +67,16 @@ def _points(expressions: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol], 
         return [{}]
     if has(*_WHOLE):
         return [_whole(symbols, [7 + (at * (5 + 2 * k) + 3 * k) % 23 for k in range(len(symbols))]) for at in range(12)]
+    towers = _has_towers(expressions)
     if has(*_STEPPED):
-        count = len(_STEPS)
-        points = [_whole(symbols, [_STEPS[at * (1 + 6 * k) % count] for k in range(len(symbols))]) for at in range(count)]
+        steps = _STEPS[:4] if towers else _STEPS
+        points = [
+            _whole(symbols, [steps[at * (1 + 6 * k) % len(steps)] for k in range(len(symbols))]) for at in range(len(steps))
+        ]
         if {symbol.name for symbol in symbols} <= continuous:
             points += [{symbol: _coordinate(at, k) for k, symbol in enumerate(symbols)} for at in range(8)]
         return points
-    scales = _SCALES if has(*_BENT) or _has_roots(expressions) else _SCALES[:1]
+    scales = _SCALES if (has(*_BENT) or _has_roots(expressions)) and not towers else _SCALES[:1]
     return [
         {symbol: scale * _coordinate(at, k) for k, symbol in enumerate(symbols)}
         for scale in scales
@@ -88,6 +91,13 @@ def _whole(symbols: Sequence[sympy.Symbol], numbers: Sequence[int]) -> dict:
 def _has_roots(expressions: Sequence[sympy.Expr]) -> bool:
     powers = set().union(*(expression.atoms(sympy.Pow) for expression in expressions))
     return any(power.exp.is_Rational and not power.exp.is_integer and power.base.free_symbols for power in powers)
+
+
+def _has_towers(expressions: Sequence[sympy.Expr]) -> bool:
+    """Whether a variable is in the exponent of an exponent, where none but small points have values."""
+    powers = set().union(*(expression.atoms(sympy.Pow, sympy.exp) for expression in expressions))
+    inner = set().union(*(power.exp.atoms(sympy.Pow, sympy.exp) for power in powers))
+    return any(power.exp.free_symbols for power in inner)
 
 
 def _coordinate(at: int, k: int) -> sympy.Rational:

@@ -9,18 +9,12 @@ from __future__ import annotations
 
 import re
 
+from edge_lightning.rewards import upright
+from edge_lightning.rewards.brackets import Tokens
 from edge_lightning.rewards.characters import fold
 from edge_lightning.rewards.groups import DEEPEST, Group, Piece, grouped, source
 from edge_lightning.rewards.plain import LONGEST
-from edge_lightning.rewards.upright import (
-    BARE_UNITS,
-    LEADING,
-    UNIT_LETTERS,
-    is_fraction_of_units,
-    unit_ended,
-    unit_tokens,
-    words_in,
-)
+from edge_lightning.rewards.thousands import with_groups_joined
 from edge_lightning.rewards.vocabulary import (
     ARGUMENTS,
     BASES,
@@ -33,8 +27,6 @@ from edge_lightning.rewards.vocabulary import (
     UNITS,
     UNWRAPPED,
 )
-
-Tokens = tuple[str, ...]
 
 _NUMERIC = re.compile(r"\d*\.?\d+", re.ASCII)
 _WORDY = re.compile(r"[^\W\d_]{2}")
@@ -60,7 +52,7 @@ def read(text: str) -> Tokens | None:
     if pieces is None:
         return None
     try:
-        tokens = _joined(_Reader().read(pieces))
+        tokens = with_groups_joined(_Reader().read(pieces))
     except _Malformed:
         return None
     while tokens and tokens[-1] in (".", ",", ", ", ";", ":"):
@@ -176,7 +168,7 @@ class _Reader:
                 index = self._upto(rest, "[", "]")
                 if index != ["2"]:
                     out.extend(["[", *index, "]"])
-            units = name == "frac" and bool(out) and is_fraction_of_units(rest)
+            units = name == "frac" and bool(out) and upright.is_fraction_of_units(rest)
             self._in_unit += units
             for _ in range(ARGUMENTS[name]):
                 out.extend(["{", *self._argument(rest, digit=True), "}"])
@@ -215,7 +207,9 @@ class _Reader:
             out.extend(["\\sqrt", "{", *content, "}"])
         elif lower in _NAMED:
             out.append(_NAMED[lower])
-        elif lower in FUNCTIONS and not (lower in BARE_UNITS and spaced and not rest and self._is_word(piece, out, spaced)):
+        elif lower in FUNCTIONS and not (
+            lower in upright.BARE_UNITS and spaced and not rest and self._is_word(piece, out, spaced)
+        ):
             out.append(f"\\{lower}")
         elif self._is_word(piece, out, spaced):
             if out and out[-1][0] == '"' and out[-1] not in ('"and', '"or'):  # words in a row are one token
@@ -231,7 +225,9 @@ class _Reader:
         if not piece.isascii() or (out and out[-1][0] == '"'):
             return True
         if out and _AFTER_A_VALUE.fullmatch(out[-1]):
-            return spaced and (piece.lower() in BARE_UNITS or len(piece) >= 4 or (":" in out and piece in ("AM", "PM")))
+            return spaced and (
+                piece.lower() in upright.BARE_UNITS or len(piece) >= 4 or (":" in out and piece in ("AM", "PM"))
+            )
         return len(piece) >= 4 and not (out and out[-1] in ("+", "-", "/", "\\cdot"))
 
     def _exponent(self, rest: list[Piece], out: list[str]) -> bool:
@@ -247,15 +243,17 @@ class _Reader:
 
     def _text(self, pieces: list[Piece], rest: list[Piece], out: list[str], symbols: bool) -> None:
         r"""\text{...}: words as one token, a unit as its parts, but mathematics and single letters as if outside."""
-        words = words_in(source(pieces))
-        after_value = self._in_unit or unit_ended(out) or (bool(out) and _AFTER_A_VALUE.fullmatch(out[-1]) is not None)
-        upright = words.lower().removesuffix(".")
-        leading = LEADING.match(words)
-        if upright in _NAMED or (upright in FUNCTIONS and upright not in UNITS):
-            rest.append(upright)
-        elif len(words) == 1 and words.isalpha() and not (after_value and words in UNIT_LETTERS):
+        words = upright.words_in(source(pieces))
+        after_value = (
+            self._in_unit or upright.unit_ended(out) or (bool(out) and _AFTER_A_VALUE.fullmatch(out[-1]) is not None)
+        )
+        plain = words.lower().removesuffix(".")
+        leading = upright.LEADING.match(words)
+        if plain in _NAMED or (plain in FUNCTIONS and plain not in UNITS):
+            rest.append(plain)
+        elif len(words) == 1 and words.isalpha() and not (after_value and words in upright.UNIT_LETTERS):
             out.append(words if symbols or after_value or words not in "ABCDEF" else f'"{words}')
-        elif after_value and (unit := unit_tokens(words)):
+        elif after_value and (unit := upright.unit_tokens(words)):
             out.extend(unit)
         elif leading:
             out.extend(self.read(grouped(leading[0]) or []))
@@ -300,22 +298,3 @@ class _Reader:
     def _skip_space(rest: list[Piece]) -> None:
         while rest and isinstance(rest[-1], str) and (rest[-1].isspace() or rest[-1] in _INVISIBLE):
             rest.pop()
-
-
-def _joined(tokens: list[str]) -> list[str]:
-    """Digits in groups of three, parted by a space or by a comma that TeX sets as part of a number, are one number."""
-    out: list[str] = []
-    at = 0
-    while at < len(tokens):
-        number, end = tokens[at], at + 1
-        if number.isdecimal() and len(number) <= 3 and number != "0" and not (out and out[-1] in ("{,}", "_")):
-            while True:
-                here = end + (end < len(tokens) and tokens[end] == "{,}")
-                if here == len(tokens) or not re.fullmatch(r"\d{3}(\.\d+)?", tokens[here], re.ASCII):
-                    break
-                number, end = number + tokens[here], here + 1
-                if "." in number:
-                    break
-        out.append(number)
-        at = end
-    return out

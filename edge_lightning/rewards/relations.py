@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from edge_lightning.rewards import numbers
+from edge_lightning.rewards.brackets import Tokens
 from edge_lightning.rewards.forms import ORDER, Bracketed, Form, Leaf, Listed, Relation, Union, Words
-from edge_lightning.rewards.reading import Tokens
 
 _CONSTANTS = frozenset([("\\pi",), ("e",), ("i",), ("\\infty",), ("-", "\\infty")])
 _INFINITE = Leaf(("\\infty",)), Leaf(("-", "\\infty"))

@@ -16,8 +16,8 @@ from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 
 from edge_lightning.rewards import numbers
 from edge_lightning.rewards.bounds import affordable
+from edge_lightning.rewards.brackets import Tokens
 from edge_lightning.rewards.points import DIGITS, close, values, vanishes
-from edge_lightning.rewards.reading import Tokens
 from edge_lightning.rewards.symbols import Unreadable, renamed
 
 _CONFIG = ConversionConfig(lowercase_symbols=False)

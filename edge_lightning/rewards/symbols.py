@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edge_lightning.rewards import numbers
-from edge_lightning.rewards.reading import Tokens
+from edge_lightning.rewards.brackets import Tokens
 from edge_lightning.rewards.vocabulary import ACCENTS, GREEK
 
 _NAMES = "xyzuvwabckmnpqrst"  # letters that the parser takes for nothing else

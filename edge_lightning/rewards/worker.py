@@ -18,10 +18,10 @@ import select
 import signal
 from collections.abc import Iterator, Sequence
 
-from edge_lightning.rewards.brackets import without_spaces
+from edge_lightning.rewards.brackets import Tokens, without_spaces
 from edge_lightning.rewards.comparison import same
 from edge_lightning.rewards.forms import parsed
-from edge_lightning.rewards.reading import Tokens, read
+from edge_lightning.rewards.reading import read
 from edge_lightning.rewards.symbolic import Symbolic
 from edge_lightning.types import Verdict
 

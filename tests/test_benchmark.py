@@ -15,7 +15,7 @@ from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import Benchmark, Exam
 from edge_lightning.evaluation.published import SIZES
 from edge_lightning.prompts import ChatPrompt, PlainPrompt
-from edge_lightning.types import Problem
+from edge_lightning.types import Problem, Sampling
 
 PROBLEMS = [Problem(f"p{n}", f"What is {n}?", (str(n),)) for n in range(5)]
 BENCHMARK = Benchmark(
@@ -60,12 +60,21 @@ def test_a_row_that_cannot_be_scored_is_refused_not_dropped(tmp_path):
         ({"name": "average"}, "name='average': .* not 'average'"),
         ({"prompt_limit": 0}, "evaluation.benchmarks.smoke.prompt_limit=0: at least 1 expected"),
         ({"responses_at_a_time": 0}, "evaluation.benchmarks.smoke.responses_at_a_time=0: at least 1 expected"),
+        ({"name": ""}, "name='': a name without / expected"),
+        ({"samples": 0, "k": ()}, "evaluation.benchmarks.smoke.samples=0: at least 1 expected"),
+        ({"response_limit": 0}, "evaluation.benchmarks.smoke.response_limit=0: at least 1 expected"),
+        ({"temperature": -0.1}, "temperature=-0.1, top_p=0.9: a temperature from 0"),
+        ({"top_p": 1.1}, "temperature=0.7, top_p=1.1: a temperature from 0"),
         ({"top_p": 0.0}, "top_p=0.0: a temperature from 0 .* and 0 < top_p <= 1 expected"),
     ],
 )
 def test_what_cannot_be_is_refused(wrong, message):
     with pytest.raises(UserError, match=message):
         replace(BENCHMARK, **wrong)
+
+
+def test_greedy_responses_may_be_asked_for():
+    assert replace(BENCHMARK, temperature=0.0, top_p=1.0).sampling == Sampling(0.0, 1.0)
 
 
 # How long prompt and response may be: prompts of 10 characters are 10 tokens here.

@@ -145,6 +145,9 @@ def test_the_verdict_found_when_loading_is_taken_without_grading_again():
     tools = replace(Desk(draw=0.8).tools, grades_right=never)
     (changed,) = GuidedErrorCorrection()([said("4", problem=replace(PROBLEM, solution_right=True))], tools)
     assert changed.provenance == Provenance.REFERENCE
+    # Graded now, this solution would be right.
+    (changed,) = GuidedErrorCorrection()([said("4", problem=replace(PROBLEM, solution_right=False))], Desk(draw=0.8).tools)
+    assert changed.provenance == Provenance.ANSWER_INJECTED
 
 
 def test_a_solution_that_does_not_fit_gives_way_to_the_answer_and_that_to_reflection():

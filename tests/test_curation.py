@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edge_lightning.curation import Limits, curate, data_metrics, describe
+from edge_lightning.curation import Limits, curate, data_metrics, describe, usable_held_out
 from edge_lightning.data.report import BadRow, SetReport
 from edge_lightning.data.table import ProblemTable
 from edge_lightning.errors import UserError
@@ -81,6 +81,48 @@ def test_a_reference_fits_with_its_prompt_and_its_end(curated, model, usable):
     assert found.train[0].solution_right is True
 
 
+def test_only_references_that_grade_right_and_fit_are_usable(curated):
+    long = [replace(WRONG, id=f"long {i}", solution=r"so so so so so so so so so \boxed{8}") for i in range(6)]
+    found = curated(Problems([RIGHT, *long[::-1]]))
+    assert found.record["counts"]["references"] == {"solutions": 7, "right": 1, "usable": 1}  # the long ones are not right
+    assert found.record["references"]["too_long"] == [f"long {i}" for i in range(6)]
+    row = BadRow("set", "row 2", "null came")
+    tight = curated(Problems([RIGHT], bad=[row]), limits=Limits(prompt=3, model=5))
+    assert data_metrics(tight.record["counts"]) == {"data/problems": 1.0, "data/references_usable": 0.0}
+
+
+def test_the_fingerprint_is_of_all_that_is_seen_of_both_sides(curated):
+    def mark(train, held_out):
+        return curated(Problems(train, held_out)).record["fingerprint"]
+
+    assert mark([RIGHT], [BARE]) == mark([RIGHT], [BARE])
+    others = [
+        ([BARE], [RIGHT]),
+        ([RIGHT], []),
+        ([RIGHT], [replace(BARE, text="two")]),
+        ([replace(RIGHT, answers=("7", "8"))], [BARE]),
+        ([replace(RIGHT, id="other")], [BARE]),
+        ([replace(RIGHT, solution=None)], [BARE]),
+    ]
+    assert len({mark([RIGHT], [BARE]), *(mark(*sides) for sides in others)}) == 7
+
+
+def test_held_out_problems_are_left_out_or_refused_as_in_a_training(reward):
+    long = replace(BARE, id="long", text="one two three four")
+    arguments = {
+        "prompt": lambda problem, tokenizer: problem.text.split(),
+        "policy": POLICY,
+        "reward": reward,
+        "prompt_limit": 3,
+    }
+    problems = Problems([long], [BARE, long, replace(BARE, id="void", answers=("$$",))])
+    kept, left_out = usable_held_out(problems, on_bad_row="drop", **arguments)
+    assert (ids(kept), left_out) == (["bare"], "1 long prompt, 1 unparsable gold")
+    with pytest.raises(UserError, match=r"set, problem 'long': prompt of 4 tokens.*1 unparsable gold; 4 rows in all"):
+        usable_held_out(problems, on_bad_row="refuse", **arguments)
+    assert usable_held_out(Problems([long], [BARE]), on_bad_row="refuse", **arguments) == ([BARE], "")
+
+
 def test_long_prompts_and_unreadable_golds_are_left_out_on_both_sides_with_the_reason(curated):
     long = replace(RIGHT, id="long", text="one two three four")
     void = replace(RIGHT, id="void", answers=("$$", " "))
@@ -117,6 +159,12 @@ def test_a_set_without_a_training_problem_left_is_refused(curated):
         curated(Problems([RIGHT]), limits=Limits(prompt=2, model=10))
 
 
+def test_a_set_without_a_bad_row_may_be_left_without_a_training_problem_too(curated):
+    exam = Problem("exam", RIGHT.text, ("1",))
+    with pytest.raises(UserError, match=r"is left of 1 rows \(no bad row, 1 contaminated\)"):
+        curated(Problems([RIGHT]), benchmarks={"aime": [exam]}, drop_contaminated=True)
+
+
 def test_an_engine_that_copies_solutions_needs_each_of_them_within_the_limit(curated):
     limits = Limits(prompt=3, model=10, required_solution=3)
     long = replace(RIGHT, id="long", solution=r"so so \boxed{7}")
@@ -139,6 +187,33 @@ def test_contaminated_problems_are_listed_and_dropped_only_on_demand(curated):
     assert kept.record["counts"]["contamination"] == {"aime": {"problems": 2, "exact": 1, "near": 0}}
     dropped = curated(Problems([RIGHT, WRONG]), benchmarks={"aime": [exam, other]}, drop_contaminated=True)
     assert ids(dropped.train) == ["wrong"]
+    assert "1 exact and 0 near of 2 benchmark problems, left out of training" in describe(dropped.record["counts"])
+
+
+def test_contamination_counts_benchmark_problems_and_what_is_held_out_is_no_training(curated):
+    exam = Problem("exam", "One, two, three!", ("1",))
+    found = curated(
+        Problems([RIGHT, replace(RIGHT, id="again")], [replace(BARE, text=exam.text)]), benchmarks={"aime": [exam]}
+    )
+    assert found.record["counts"]["contamination"] == {"aime": {"problems": 1, "exact": 1, "near": 0}}
+    assert [(row["problem"], row["other"]) for row in found.record["contamination"]] == [
+        ("right", "exam"),
+        ("again", "exam"),
+    ]
+    # a b c d e f and a b c d e x are 3 4-grams each, 2 of them the same: 2 / (3 + 3 - 2) = .5
+    near = replace(RIGHT, text="a b c d e f")
+    exams = {"near": [Problem("near", "a b c d e x", ("1",))]}
+    counts = curated(Problems([near]), limits=Limits(prompt=6, model=20), benchmarks=exams).record["counts"]
+    assert counts["contamination"] == {"near": {"problems": 1, "exact": 0, "near": 1}}
+    assert "0 exact and 1 near of 1 benchmark problems, trained on all the same" in describe(counts)
+    assert curated(Problems([RIGHT], [BARE]), benchmarks={"other": [BARE]}).record["contamination"] == []
+
+
+def test_a_problem_that_stands_three_times_is_two_duplicates_on_whichever_side(curated):
+    held_out = [replace(BARE, id=f"held {i}", text="held  out" if i else "held out") for i in range(3)]
+    record = curated(Problems([RIGHT], held_out)).record
+    assert record["duplicates"] == [["held 0", "held 1", "held 2"]]
+    assert record["counts"]["duplicates"] == 2
 
 
 def test_the_record_is_json_and_its_counts_are_one_line(curated):

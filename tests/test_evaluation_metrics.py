@@ -102,6 +102,14 @@ def test_figures_that_not_all_benchmarks_have_are_not_averaged():
     assert not {"pass@2", "avg@2", "collision_rate", "samples"} & found.keys()
 
 
+def test_a_figure_that_one_of_three_benchmarks_lacks_is_not_averaged():
+    rows = {name: rows_of(("a", "10")) for name in ("one", "two", "three")}
+    ks = {"one": (1, 2), "two": (1, 2), "three": (1,)}
+    found = averages(rows, {name: summarize(part, samples=2, k=ks[name]) for name, part in rows.items()})
+    assert found["pass@1"] == pytest.approx(0.5)
+    assert "pass@2" not in found
+
+
 def test_one_benchmark_has_no_average():
     one = {"small": SUITE["small"]}
     assert set(named(one, suite(one))) == {f"small/{key}" for key in suite(one)["small"]}

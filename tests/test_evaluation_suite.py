@@ -24,6 +24,7 @@ from edge_lightning.rewards.accuracy import BoxedAccuracy
 from edge_lightning.rewards.format import BoxedFormat
 from edge_lightning.rewards.weighted import WeightedSum
 from edge_lightning.seeds import counter_seed
+from edge_lightning.stopwatch import Stopwatch
 from edge_lightning.types import Generation, Grade, Problem, Provenance
 
 PROBLEMS = [
@@ -157,6 +158,13 @@ def test_seeds_are_the_same_at_every_step_and_differ_between_benchmarks(tiny_pol
     assert not {r["seed"] for r in first} & {r["seed"] for r in other}
 
 
+def test_another_seed_of_the_benchmark_draws_other_responses(tiny_policy, reward, tmp_path):
+    exam = replace(EXAM, benchmark=replace(BENCHMARK, seed=1))
+    rows, engine = evaluated(tiny_policy, reward, lambda _: "", tmp_path, exam=exam)
+    seeds = [counter_seed(1, "smoke", problem.id, index) for problem in PROBLEMS for index in range(4)]
+    assert [request.seed for request, _, _ in engine.asked] == [row["seed"] for row in rows] == seeds
+
+
 def test_metrics_follow_from_the_rows(tiny_policy, reward, tmp_path):
     rows, _ = evaluated(tiny_policy, reward, one_in_four, tmp_path)
     tokens = [row["tokens"] for row in rows]
@@ -225,6 +233,25 @@ def test_an_evaluation_file_has_the_columns_of_the_contract(tiny_policy, reward,
     assert [p.name for p in path.parent.iterdir()] == ["smoke.parquet"]
 
 
+class Cut(Sayer):
+    def generate(self, requests, sampling, **more):
+        said = super().generate(requests, sampling, **more)
+        return [replace(each, finish_reason="length") if n % 4 == 0 else each for n, each in enumerate(said)]
+
+
+def test_a_response_that_was_cut_off_counts_as_truncated(tiny_policy, tmp_path):
+    settings = {"policy": tiny_policy, "reward": TextReward(), "folder": tmp_path, "step": 0, "weights_version": 0}
+    rows = evaluate(EXAM, engine=Cut(tiny_policy, lambda _: "7"), **settings)
+    assert [row["finish_reason"] for row in rows] == ["length", "stop", "stop", "stop"] * 5
+    assert figures(rows)["truncated"] == 0.25
+
+
+def test_a_row_has_every_gold_and_an_empty_box_is_a_box(tiny_policy, tmp_path):
+    exam = replace(EXAM, problems=[replace(PROBLEMS[0], answers=("1", "one"))])
+    rows, _ = evaluated(tiny_policy, TextReward(), lambda _: r"\boxed{}", tmp_path, exam=exam)
+    assert [(row["gold"], row["answer"], row["formatted"]) for row in rows] == [(["1", "one"], "", True)] * 4
+
+
 def test_wrong_responses_stay_as_the_engine_gave_them(tiny_policy, reward, tmp_path):
     """Correction would put an answer or a solution into each of them."""
     rows, engine = evaluated(tiny_policy, reward, lambda _: r"It is \boxed{-1}.", tmp_path)
@@ -284,11 +311,40 @@ def test_a_stopped_evaluation_goes_on_with_the_first_chunk_that_is_not_on_disk(t
     assert [path.name for path in step.iterdir()] == ["smoke.parquet"]
 
 
+@pytest.mark.parametrize("writes", [1, 2, 4])  # the first and second chunk, the finished file
+def test_a_file_that_was_half_written_is_none(tiny_policy, writes, tmp_path, monkeypatch):
+    whole, _ = evaluated(tiny_policy, TextReward(), one_in_four, tmp_path / "whole", exam=BY_TWO)
+    write_table, begun = pq.write_table, []
+
+    def dies(table, where, **more):
+        begun.append(where)
+        write_table(table, where, **more)
+        if len(begun) == writes:
+            where.write_bytes(where.read_bytes()[:100])
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(pq, "write_table", dies)
+    with pytest.raises(KeyboardInterrupt):
+        evaluated(tiny_policy, TextReward(), one_in_four, tmp_path / "run", exam=BY_TWO)
+    rows, _ = evaluated(tiny_policy, TextReward(), one_in_four, tmp_path / "run", exam=BY_TWO)
+    assert rows == whole
+
+
 def test_a_finished_benchmark_is_read_back_and_not_asked_again(tiny_policy, tmp_path):
     first, _ = evaluated(tiny_policy, TextReward(), one_in_four, tmp_path)
-    again, engine = evaluated(tiny_policy, TextReward(), one_in_four, tmp_path, at_most=0)
+    progress = []
+    again, engine = evaluated(tiny_policy, TextReward(), one_in_four, tmp_path, at_most=0, advance=progress.append)
     assert engine.asked == []
     assert again == first
+    assert progress == [5]
+
+
+def test_a_finished_benchmark_that_lost_a_row_is_refused(tiny_policy, tmp_path):
+    evaluated(tiny_policy, TextReward(), one_in_four, tmp_path)
+    path = tmp_path / "evaluation/step_000009/smoke.parquet"
+    pq.write_table(pq.read_table(path).slice(1), path)
+    with pytest.raises(ValueError, match="19 rows came, and problem 'held_out-0', response 0 is there 0 times"):
+        evaluated(tiny_policy, TextReward(), one_in_four, tmp_path, at_most=0)
 
 
 CHANGES = {
@@ -298,6 +354,7 @@ CHANGES = {
     "response_limit": replace(EXAM, benchmark=replace(BENCHMARK, response_limit=21)),
     "seed": replace(EXAM, benchmark=replace(BENCHMARK, seed=1)),
     "problems": replace(EXAM, problems=PROBLEMS[:4]),
+    "names": replace(EXAM, problems=[replace(PROBLEMS[0], id="renamed"), *PROBLEMS[1:]]),
     "answers": replace(EXAM, problems=[replace(PROBLEMS[0], answers=("8",)), *PROBLEMS[1:]]),
     "prompt": replace(EXAM, prompt=PlainPrompt()),
 }
@@ -325,6 +382,20 @@ def test_rows_of_other_weights_are_sampled_anew(tiny_policy, asset, tmp_path):
     assert {row["text"] for row in rows} == {"newer"}
 
 
+OTHERS = {
+    "another class": type("OtherSayer", (Sayer,), {}),
+    "less room": type("Sayer", (Sayer,), {"max_model_len": 30}),  # of which a prompt takes about 20
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_rows_of_another_engine_or_of_one_with_less_room_are_sampled_anew(tiny_policy, kind, tmp_path):
+    settings = {"policy": tiny_policy, "reward": TextReward(), "folder": tmp_path, "step": 9, "weights_version": 8}
+    evaluated(tiny_policy, TextReward(), lambda _: "old", tmp_path)
+    rows = evaluate(EXAM, engine=OTHERS[kind](tiny_policy, lambda _: "new"), **settings)
+    assert {row["text"] for row in rows} == {"new"}
+
+
 def test_a_suite_skips_what_is_finished_and_averages_all(tiny_policy, tmp_path):
     exams = [replace(EXAM, benchmark=replace(BENCHMARK, name=name)) for name in ("one", "two", "three")]
     settings = {"policy": tiny_policy, "reward": TextReward(), "step": 0, "weights_version": 0}
@@ -332,13 +403,19 @@ def test_a_suite_skips_what_is_finished_and_averages_all(tiny_policy, tmp_path):
     whole = evaluate_suite(exams, engine=Sayer(tiny_policy, answer), folder=tmp_path / "whole", **settings)
     with pytest.raises(KeyboardInterrupt):
         evaluate_suite(exams, engine=Sayer(tiny_policy, answer, at_most=20), folder=tmp_path / "run", **settings)
-    reported = []
+    reported, clock = [], Stopwatch()
     engine = Sayer(tiny_policy, answer)
     found = evaluate_suite(
-        exams, engine=engine, folder=tmp_path / "run", report=lambda name, _: reported.append(name), **settings
+        exams,
+        engine=engine,
+        folder=tmp_path / "run",
+        report=lambda name, _: reported.append(name),
+        clock=clock,
+        **settings,
     )
     assert len(engine.asked) == 40
-    assert reported == ["one", "two", "three"]
+    assert reported == list(clock.seconds) == ["one", "two", "three"]
+    assert all({f"{name}/pass@1", f"{name}/pass@2"} <= set(found) for name in reported)
     assert found == whole
     assert found["average/problems"] == 15
     assert found["average/accuracy"] == pytest.approx(sum(found[f"{name}/accuracy"] for name in reported) / 3)
@@ -349,8 +426,9 @@ def test_a_suite_skips_what_is_finished_and_averages_all(tiny_policy, tmp_path):
 
 def test_shares_by_hand():
     assert [share("abcdefg", rank=rank, world_size=3) for rank in range(3)] == [["a", "d", "g"], ["b", "e"], ["c", "f"]]
-    with pytest.raises(ValueError, match="rank=3, world_size=3"):
-        share("abc", rank=3, world_size=3)
+    for rank in (3, -1):
+        with pytest.raises(ValueError, match=f"rank={rank}, world_size=3"):
+            share("abc", rank=rank, world_size=3)
 
 
 @given(count=st.integers(1, 20), samples=st.integers(1, 4), world_size=st.integers(1, 8), at_a_time=st.integers(1, 20))

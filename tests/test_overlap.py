@@ -35,6 +35,13 @@ def test_the_similarity_is_the_jaccard_index_of_word_4_grams():
     assert found("a b c d e x y z", "a b c d e f") == []
     # 2 shared of 3 + 4 - 2 = 5 -> exactly 0.4 counts
     assert found("a b c d e x", "q a b c d e y".replace("q ", "") + " z") == [("p0", 0.4, False)]
+    # 12 words shared, 7 more on either side: 19 words are 16 4-grams, 9 of them shared; 9 / (16 + 16 - 9) = .391, under .4
+    first, second = ("a b c d e f g h i j k l " + " ".join(word * 2 for word in words) for words in ("mnopqrs", "tuvwxyz"))
+    assert found(first, second) == []
+
+
+def test_words_of_any_script_count():
+    assert found("Сложи один и два!", "сложи ОДИН и два", "сложи один и три") == [("p0", 1.0, True)]
 
 
 def test_numbers_count_as_words():
@@ -53,6 +60,7 @@ def test_short_and_empty_texts(text, hits):
 
 def test_duplicates_are_equal_but_for_white_space():
     assert duplicates(problems("a b", "c", "a  b\n", "A b", "c", "c")) == [["p0", "p2"], ["p1", "p4", "p5"]]
+    assert duplicates(problems("1 2", "12")) == []
 
 
 def test_hard_1k_overlaps_with_13_of_the_1560_benchmark_problems_and_has_10_duplicates(edge_data):

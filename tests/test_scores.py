@@ -52,6 +52,17 @@ def test_interval_of_many_problems_is_that_of_the_normal_approximation():
     assert mean_with_interval(values) == (mean, low, high)
 
 
+def test_the_interval_of_few_right_problems_is_the_percentiles_of_a_resampled_mean():
+    # One right of 40: a resample holds X of it, binomial(40, 1/40). P(X = 0) = .363 is over .025: the low end is 0.
+    # P(X <= 2) = .922 is under .975, P(X <= 3) = .982 is over it: the high end is 3/40.
+    assert mean_with_interval([1.0] + [0.0] * 39) == pytest.approx((0.025, 0.0, 0.075))
+
+
+def test_an_interval_is_the_same_each_time_it_is_asked_for():
+    values = [(number / 97) ** 2 for number in range(97)]  # no two resamples have one mean by chance
+    assert mean_with_interval(values) == mean_with_interval(values)
+
+
 def test_a_higher_confidence_has_a_wider_interval():
     values = [0.0, 0.0, 0.5, 1.0] * 10
     _, low, high = mean_with_interval(values)

@@ -10,9 +10,11 @@ from edge_lightning.cli.resume import quoted
 from edge_lightning.cli.screen import screen
 from edge_lightning.data.table import ProblemTable
 from edge_lightning.engine.hf import HfEngine
+from edge_lightning.errors import UserError
 from edge_lightning.rewards.accuracy import BoxedAccuracy
 from edge_lightning.rewards.weighted import WeightedSum
-from edge_lightning.screening import Drawn, Hardest, as_row, rates_of, with_solution
+from edge_lightning.screening import Drawn, Hardest, as_row, rates_of, require_enough, with_solution
+from edge_lightning.seeds import counter_seed
 from edge_lightning.types import Problem
 
 POOL = [Problem(f"p{i}", f"text {i}", ("1",)) for i in range(100)]
@@ -45,6 +47,12 @@ def test_a_draw_takes_every_problem_equally_often():
     assert all(60 <= taken.count(f"p{i}") <= 140 for i in range(100))  # 100 expected, standard deviation 8.7
 
 
+def test_a_pool_may_be_taken_whole_and_no_more():
+    require_enough(POOL, 100)
+    with pytest.raises(UserError, match="selection.size=101: the pool holds 100 problems that can be taken"):
+        require_enough(POOL, 101)
+
+
 def test_rates_are_shares_of_right_responses():
     rows = [("a", True), ("b", False), ("a", False), ("a", True), ("a", True), ("b", False)]
     rows = [{"problem_id": name, "correct": correct} for name, correct in rows]
@@ -74,10 +82,11 @@ def command(folder, *overrides):
 
 
 def test_a_screening_writes_the_hardest_with_their_rates(tmp_path, capfd):
-    assert command(tmp_path / "run", *SMALL) == 0
+    assert command(tmp_path / "run", *SMALL, "seed=3") == 0
     rows = [json.loads(line) for line in (tmp_path / "run/selected.jsonl").read_text().splitlines()]
     asked = pq.read_table(tmp_path / "run/evaluation/step_000000/screen.parquet").to_pylist()
     assert len(asked) == 24 * 2
+    assert all(row["seed"] == counter_seed(3, "screen", row["problem_id"], row["response_index"]) for row in asked)
     rates = rates_of(asked)
     assert [row["correctness_rate"] for row in rows] == sorted(rates.values())[:5]
     assert all(row["correctness_rate"] == rates[row["id"]] for row in rows)
@@ -86,6 +95,8 @@ def test_a_screening_writes_the_hardest_with_their_rates(tmp_path, capfd):
     assert sum(summary["right_of_samples"].values()) == 24
     assert sum(summary["right_of_samples_selected"].values()) == 5
     assert f"data.problem_set.path={tmp_path}/run/selected.jsonl" in capfd.readouterr().out.replace("\n", "")
+    assert command(tmp_path / "run", *SMALL, "seed=3") == 1
+    assert "the record of a run is there already; go on with it by resume=" in capfd.readouterr().err
 
 
 def test_an_interrupted_screening_goes_on_and_gives_the_same(tmp_path, monkeypatch, capfd):
@@ -102,6 +113,9 @@ def test_an_interrupted_screening_goes_on_and_gives_the_same(tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         command(tmp_path / "broken", *SMALL, "responses_at_a_time=8")
     assert not (tmp_path / "broken/selected.jsonl").exists()
+    capfd.readouterr()
+    assert run("screen", [f"resume={tmp_path / 'broken'}", "samples=3"], screen) == 1
+    assert "samples was 2 in that run, 3 came" in capfd.readouterr().err
     before, asked[:] = asked[:2], [None] * 3
     assert run("screen", [f"resume={tmp_path / 'broken'}"], screen) == 0
     again = {request for chunk in asked[3:] for request in chunk}
@@ -137,6 +151,26 @@ def test_a_random_draw_asks_no_policy_and_keeps_answers_and_solutions(tmp_path, 
     capfd.readouterr()
     assert command(tmp_path / "again", pool, *drawn, f"out={tmp_path}/again.jsonl") == 0
     assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "random.jsonl").read_text()
+
+
+def test_a_long_prompt_is_refused_by_the_key_that_sets_the_limit(tmp_path, capfd):
+    assert command(tmp_path / "run", *SMALL, "prompt_limit=5") == 1
+    assert " tokens, at most prompt_limit=5 expected (24 long prompt; 24 rows in all)" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("drop", "taken"), [("true", [1, 2]), ("false", [1, 2, 3])])
+def test_of_problems_with_one_text_the_first_is_taken_or_all_are(drop, taken, tmp_path):
+    rows = [{"problem": text, "answer": 1} for text in ("p", "q", "p")]
+    (tmp_path / "pool.json").write_text(json.dumps(rows))
+    line = (
+        f"data.problem_set.path={tmp_path}/pool.json",
+        "selection=random",
+        f"selection.size={len(taken)}",
+        "solutions=any",
+    )
+    assert command(tmp_path / "run", *line, "data.problem_set.held_out_share=0", f"drop_duplicates={drop}") == 0
+    chosen = [json.loads(line)["id"] for line in (tmp_path / "run/selected.jsonl").read_text().splitlines()]
+    assert chosen == [f"pool-00000{number}" for number in taken]
 
 
 @pytest.mark.parametrize(

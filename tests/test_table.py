@@ -1,6 +1,7 @@
 """Problems from a table: what is read, and what is said about a table that can't be."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import datasets
@@ -60,6 +61,11 @@ def test_columns_are_named_by_the_configuration(tmp_path):
     assert ProblemTable(path, **{**columns, "solution_column": None}).train()[0].solution is None
 
 
+def test_a_solution_stays_as_it_was_written(tmp_path):
+    path = write(tmp_path, [{"problem": "p", "answer": 1, "solution": "\n It is 1.\n"}])
+    assert ProblemTable(path).train()[0].solution == "\n It is 1.\n"
+
+
 @pytest.mark.parametrize("solution", [None, " \n"])
 def test_no_solution_is_none(tmp_path, solution):
     assert ProblemTable(write(tmp_path, [{"problem": "p", "answer": 1, "solution": solution}])).train()[0].solution is None
@@ -85,6 +91,22 @@ def test_a_second_file_is_held_out(tmp_path):
     problems = ProblemTable(path, held_out_path=other)
     assert [problem.text for problem in problems.train()] == ["p"]
     assert [(problem.id, problem.text) for problem in problems.held_out()] == [("test-held_out-000001", "q")]
+
+
+def test_rows_of_both_files_are_in_one_report(tmp_path):
+    path = write(tmp_path, [{"problem": "p", "answer": 1}, {"problem": "q", "answer": None}])
+    other = write(tmp_path, [17, {"problem": "r", "answer": 1}], "test.json")
+    report = ProblemTable(path, held_out_path=other).report
+    assert report.rows == 4
+    assert [(row.file, row.place) for row in report.bad] == [(str(path), "row 2"), (str(other), "row 1")]
+
+
+def test_the_split_is_that_of_the_training_problems_alone(tmp_path):
+    parts = {name: datasets.Dataset.from_dict({"problem": [f"{name}?"], "answer": ["1"]}) for name in "ab"}
+    datasets.DatasetDict(parts).save_to_disk(tmp_path / "set")
+    other = write(tmp_path, [{"problem": "p", "answer": 1}], "test.json")
+    problems = ProblemTable(tmp_path / "set", split="b", held_out_path=other)
+    assert [problem.text for problem in (*problems.train(), *problems.held_out())] == ["b?", "p"]
 
 
 def test_a_text_in_both_files_is_refused(tmp_path):
@@ -194,7 +216,7 @@ def test_an_id_that_comes_twice_is_a_bad_row(tmp_path, ids):
     )
 
 
-@pytest.mark.parametrize("identity", [None, "", True, 1.0, ["a"]])
+@pytest.mark.parametrize("identity", [None, "", " ", True, 1.0, ["a"]])
 def test_an_id_is_text_or_an_integer(tmp_path, identity):
     with pytest.raises(UserError, match="text or an integer expected in column 'id'"):
         ProblemTable(write(tmp_path, [{"problem": "p", "answer": 1, "id": identity}]), id_column="id")
@@ -210,6 +232,7 @@ def test_an_id_is_text_or_an_integer(tmp_path, identity):
         {"held_out_share": 0.1, "held_out_path": "other.json"},
         {"answer_pattern": "("},
         {"split": "train"},
+        {"subset": "main"},
     ],
 )
 def test_arguments_out_of_range_are_refused(tmp_path, arguments):
@@ -229,9 +252,33 @@ def test_csv_cells_are_text_and_lines_are_named(tmp_path):
     )
 
 
+def test_a_long_cell_is_read_and_an_open_quote_is_not_a_cell(tmp_path):
+    [problem] = ProblemTable(write(tmp_path, f"problem,answer\n{'x' * 200_000},1\n", "set.csv")).train()
+    assert len(problem.text) == 200_000
+    with pytest.raises(UserError, match=r"open\.csv, line 2: a readable CSV row expected; unexpected end of data"):
+        ProblemTable(write(tmp_path, 'problem,answer\np,1\n"q,2\nr,3\n', "open.csv"))
+
+
 def test_tabs_separate_a_tsv(tmp_path):
     [problem] = ProblemTable(write(tmp_path, "problem\tanswer\na, b\t3\n", "set.tsv")).train()
-    assert (problem.text, problem.answers) == ("a, b", ("3",))
+    assert (problem.id, problem.text, problem.answers) == ("set-000002", "a, b", ("3",))
+
+
+def test_the_suffix_may_be_written_in_capitals_or_be_of_no_kind(tmp_path):
+    assert ProblemTable(write(tmp_path, "problem,answer\np,007\n", "SET.CSV")).train()[0].id == "SET-000002"
+    assert ProblemTable(write(tmp_path, '{"problem": "p", "answer": 1}\n', "pool.txt")).train()[0].id == "pool.txt-000001"
+
+
+def test_white_space_around_an_array_and_between_lines_is_passed_over(tmp_path):
+    assert len(ProblemTable(write(tmp_path, '\n [{"problem": "p", "answer": 1}]\n')).train()) == 1
+    table = ProblemTable(write(tmp_path, '{"problem": "p", "answer": 1}\n \t\n{"problem": "q", "answer": 2}', "set.jsonl"))
+    assert (len(table.train()), table.report.bad) == (2, [])
+
+
+def test_an_array_on_a_line_of_a_jsonl_is_a_bad_row(tmp_path):
+    table = ProblemTable(write(tmp_path, '[17]\n{"problem": "p", "answer": 1}\n', "set.jsonl"))
+    assert [problem.id for problem in table.train()] == ["set-000002"]
+    assert (table.report.bad[0].place, len(table.report.bad)) == ("line 1", 1)
 
 
 def test_parquet_is_read_with_its_numbers_lists_and_nulls(tmp_path):
@@ -245,6 +292,12 @@ def test_parquet_is_read_with_its_numbers_lists_and_nulls(tmp_path):
     assert "NaN came" in table.report.bad[0].reason
     [problem] = ProblemTable(tmp_path / "set.parquet", answer_column="golds").train()
     assert problem.answers == ("1", "2")
+
+
+def test_decimals_are_read_digit_by_digit(tmp_path):
+    column = pa.array([Decimal("3.00"), Decimal("-0.10"), None], pa.decimal128(10, 2))
+    pq.write_table(pa.table({"problem": ["p", "q", "r"], "answer": column}), tmp_path / "set.parquet")
+    assert [problem.answers for problem in ProblemTable(tmp_path / "set.parquet").train()] == [("3",), ("-0.10",)]
 
 
 def test_a_parquet_that_is_none_is_named(tmp_path):
@@ -271,6 +324,11 @@ def test_the_only_split_need_not_be_named(tmp_path):
     only = datasets.Dataset.from_dict({"problem": ["p"], "answer": ["1"]})
     datasets.DatasetDict({"train": only}).save_to_disk(tmp_path / "set")
     assert len(ProblemTable(tmp_path / "set").train()) == 1
+
+
+def test_a_saved_folder_may_be_called_like_a_file(tmp_path):
+    datasets.Dataset.from_dict({"problem": ["p"], "answer": ["1"]}).save_to_disk(tmp_path / "set.parquet")
+    assert ProblemTable(tmp_path / "set.parquet").train()[0].id == "set-000001"
 
 
 def test_a_hub_id_is_asked_for_on_the_hub(monkeypatch):
@@ -303,6 +361,8 @@ def test_what_is_nowhere_is_refused_in_one_line(monkeypatch):
         ({"answer_pattern": r"\d+"}, "from 3 to 17", ("17",)),
         ({"answer_replace": {r",(?=\d{3})": ""}}, "16,800,000", ("16800000",)),
         ({"answer_replace": {"x": "y", "y": "z"}}, ["x", 1], ("z", "1")),
+        ({"answer_pattern": "####(.*)"}, "work #### 4", ("4",)),  # stripped after it is cut out
+        ({"answer_pattern": r"a(\d)", "answer_replace": {"1": "a2"}}, "a1", ("a2",)),  # cut out before it is rewritten
     ],
 )
 def test_answers_are_normalised_by_rule(tmp_path, rule, answer, answers):
@@ -310,10 +370,10 @@ def test_answers_are_normalised_by_rule(tmp_path, rule, answer, answers):
 
 
 def test_an_answer_without_the_pattern_is_a_bad_row(tmp_path):
-    rows = [{"problem": "p", "answer": "#### 1"}, {"problem": "q", "answer": "1"}]
-    table = ProblemTable(write(tmp_path, rows), answer_pattern="####(.*)")
-    assert len(table.train()) == 1
-    assert "that matches answer_pattern='####(.*)' expected in column 'answer', \"1\" came" in table.report.bad[0].reason
+    rows = [{"problem": "p", "answer": "#### 1"}, {"problem": "q", "answer": "1"}, {"problem": "r", "answer": "####"}]
+    table = ProblemTable(write(tmp_path, rows), answer_pattern="####(.+)?")
+    assert (len(table.train()), len(table.report.bad)) == (1, 2)
+    assert "that matches answer_pattern='####(.+)?' expected in column 'answer', \"1\" came" in table.report.bad[0].reason
 
 
 def test_filters_take_rows_by_pattern_and_by_number_and_are_counted(tmp_path):
@@ -339,6 +399,24 @@ def test_filters_take_rows_by_pattern_and_by_number_and_are_counted(tmp_path):
         ProblemTable(write(tmp_path, rows), filters={"hard": ColumnRange("rate", at_least=2)})
 
 
+def test_a_range_has_its_bounds_in_it_and_takes_numbers_alone(tmp_path):
+    path = write(tmp_path, [{"problem": f"rate {rate}", "answer": 1, "rate": rate} for rate in (0.125, "0.25", 0.5, "high")])
+
+    def taken(**bounds):
+        return [problem.text for problem in ProblemTable(path, filters={"rate": ColumnRange("rate", **bounds)}).train()]
+
+    assert taken(at_least=0.25) == ["rate 0.25", "rate 0.5"]
+    assert taken(at_least=0.25, at_most=0.25) == ["rate 0.25"]
+    with pytest.raises(UserError, match=r"column 'rate' with at_least=0\.5, at_most=0\.25: at_least <= at_most expected"):
+        ColumnRange("rate", at_least=0.5, at_most=0.25)
+
+
+def test_where_the_filters_leave_nothing_it_is_the_filters_that_are_named(tmp_path):
+    path = write(tmp_path, [{"problem": "p", "answer": 1, "rate": 1}, 17])
+    with pytest.raises(UserError, match=r"none came \(1 left out by filter hard\); change data\.problem_set\.filters"):
+        ProblemTable(path, filters={"hard": ColumnRange("rate", at_most=0)})
+
+
 def test_a_sample_is_drawn_by_seed_in_the_order_of_the_table_and_grows(tmp_path):
     path = write(tmp_path, [{"problem": f"p{number}", "answer": 1} for number in range(200)])
     small, large, other = (
@@ -348,6 +426,8 @@ def test_a_sample_is_drawn_by_seed_in_the_order_of_the_table_and_grows(tmp_path)
     assert small == sorted(small)
     assert set(small) < set(large)
     assert len(set(small) & set(other)) < 30  # 12.5 expected, standard deviation 2.7
+    assert [problem.id for problem in ProblemTable(path, sample=50).train()] == small
+    assert len(ProblemTable(path, sample=200).train()) == 200
 
 
 def test_deepscaler_hard_1k_is_read(edge_data):

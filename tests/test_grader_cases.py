@@ -285,6 +285,9 @@ a/bc ¦ \frac{a}{bc}
 9\text{ apples} ¦ 9\text{ red apples}
 9\text{ square units} ¦ 9\text{ units}^2
 3:30\text{ pm} ¦ \text{3:30 p.m.}
+2e^3 ¦ 2\mathrm{e^3}
+5 ¦ 5\,\mathrm{MeV/c^2}
+x\in(1,2) ¦ x>1\text{ and }x<2
 2i ¦ 2\mathrm{i}
 2e^{x} ¦ 2\mathrm{e}^{x}
 3+4i ¦ 3 + 4\,\mathrm{i}
@@ -575,6 +578,11 @@ x<0 \text{ or } x>1 ¦ x<0 \text{ and } x>1
 (1,2) ¦ x>1 \text{ or } x<2
 (1,2),(3,4) ¦ (1,2)\cup(3,4)
 x>1 ¦ y>1
+1<x<2 ¦ y>1, y<2
+x\in(1,2) ¦ y>1\text{ and }y<2
+2 ¦ 2\mathrm{e^3}
+5 ¦ 5\text{ hours }30\text{ minutes}
+5 ¦ 5\text{ million people}
 |x|<2 ¦ x<2
 \{n \mid n \text{ is even}\} ¦ 2
 \lfloor\log_2 n\rfloor+1 ¦ \lceil\log_2 n\rceil

@@ -69,7 +69,8 @@ def same(gold: Form, answer: Form, judge: Judge) -> bool:
         case (Listed(), Bracketed() | Union() | Relation()) | (Bracketed() | Union() | Relation(), Listed()) if _described(
             gold
         ) and _described(answer):
-            return any(same(one, other, judge) for one in _described(gold) for other in _described(answer))
+            sets = [(one, other) for one in _described(gold) for other in _described(answer)]
+            return len(_variables(gold) | _variables(answer)) <= 1 and any(same(*pair, judge) for pair in sets)
         case (Relation(), Relation() | Listed()) | (Listed(), Relation()) if assignments(gold) and assignments(answer):
             return _any_order(assignments(gold), assignments(answer), judge)
         case Relation(), Relation():
@@ -78,7 +79,8 @@ def same(gold: Form, answer: Form, judge: Judge) -> bool:
             return _same_as_relation(gold, answer, judge)
         case Relation(), _:
             if set(gold.signs) <= EQUAL:
-                return is_name(gold.sides[0]) and same(gold.sides[-1], answer, judge)
+                one_name = is_name(gold.sides[0]) and len(_variables(gold) | _variables(answer)) <= 1
+                return one_name and same(gold.sides[-1], answer, judge)
             form = interval(gold)
             return form is not None and same(form, answer, judge)
         case (Words(), _) | (_, Words()):
@@ -118,6 +120,11 @@ def _described(form: Form) -> list[Form]:
     if isinstance(form, Listed) and form.word != "and" and any(map(_is_interval, form.items)):
         return [Union(form.items)]
     return solutions(form)
+
+
+def _variables(form: Form) -> set[str | None]:
+    relations = form.items if isinstance(form, Listed) else (form,)
+    return {variable(relation) for relation in relations if isinstance(relation, Relation)}
 
 
 def _is_interval(form: Form) -> bool:

@@ -111,7 +111,8 @@ class _Worker:
 
     def __init__(self, limit_s: float):
         root = str(Path(edge_lightning.__file__).parents[1])  # at the end of the path, where it hides no module
-        code = f"import sys; sys.path.append({root!r}); from edge_lightning.rewards.worker import main; main({limit_s})"
+        call = f"main({limit_s}, {os.getpid()})"
+        code = f"import sys; sys.path.append({root!r}); from edge_lightning.rewards.worker import main; {call}"
         self.command = [sys.executable, "-P", "-c", code]
         self.process = subprocess.Popen(
             self.command,

@@ -44,6 +44,8 @@ def unit_tokens(words: str) -> list[str] | None:
             tokens.append(f'"{part[0]}' if part[0].isalpha() else part[0].replace("*", "\\cdot"))
         at = _BETWEEN.match(words, part.end()).end()
     names = [token[1:].lower() for token in tokens if token[0] == '"']
+    if any(len(name) < 4 and known_unit(name) is None for name in names):
+        return None  # 2\mathrm{e^3}
     if not names or {"/", "^", "\\cdot"}.isdisjoint(tokens) or not CHANGING.isdisjoint(names):
         return None
     return tokens

@@ -54,8 +54,8 @@ def _equal(gold: Tokens, answer: Tokens) -> bool:
         return False
 
 
-def main(limit_s: float) -> None:
-    """Answer lines until there are no more; `limit_s` seconds at most for each."""
+def main(limit_s: float, parent: int) -> None:
+    """Answer lines until there are no more or the process `parent` is gone; `limit_s` seconds at most for each."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the parsers print is no reply
     logging.disable()
@@ -66,7 +66,7 @@ def main(limit_s: float) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     judged([r"\frac{\sqrt{2}}{2}x"], r"x/\sqrt{2}")  # what loads with the first comparison takes none of its time
     print("ready", file=replies, flush=True)
-    for line in _lines():
+    for line in _lines(parent):
         golds, answer = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, limit_s)  # no handler: the kernel ends the process
         verdict = judged(golds, answer)
@@ -74,9 +74,9 @@ def main(limit_s: float) -> None:
         print(verdict, file=replies, flush=True)
 
 
-def _lines() -> Iterator[bytes]:
+def _lines(parent: int) -> Iterator[bytes]:
     """Lines of the input until it closes or the parent is gone: a fork of the parent may hold the other end open."""
-    parent, held = os.getppid(), b""
+    held = b""  # the parent is named by itself: it may be gone before this process is ready
     while True:
         ready, _, _ = select.select([0], [], [], _LOOK_FOR_PARENT_S)
         if not ready:

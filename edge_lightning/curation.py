@@ -16,6 +16,7 @@ from typing import Literal
 from edge_lightning.data.base import ProblemSet
 from edge_lightning.data.overlap import Overlap, OverlapIndex, duplicates
 from edge_lightning.data.report import BadRow
+from edge_lightning.data.sources import shown
 from edge_lightning.errors import UserError
 from edge_lightning.policy import Policy
 from edge_lightning.prompts import Prompt
@@ -132,6 +133,7 @@ def usable_held_out(
     """
     source = problem_set.report.source
     kept, bad, _ = usable(problem_set.held_out(), source, reward, lambda p: len(prompt(p, policy.tokenizer)), prompt_limit)
+    bad = problem_set.report.bad + bad
     if on_bad_row == "refuse":
         refuse(bad, problem_set.report.rows)
     return kept, _listed(Counter(row.kind for row in bad))
@@ -157,7 +159,7 @@ def usable(
         golds_readable = [next(readable) for _ in problem.answers]
         tokens = lengths[problem.id] = measure(problem)
         if not any(golds_readable):
-            reason = f"an answer that can be read expected, {' or '.join(map(repr, problem.answers))} came"
+            reason = f"an answer that can be read expected, {' or '.join(map(shown, problem.answers))} came"
             bad.append(BadRow(source, f"problem {problem.id!r}", reason, "unparsable gold"))
         elif tokens > prompt_limit:
             reason = f"prompt of {tokens} tokens, at most {key}={prompt_limit} expected"

@@ -29,7 +29,7 @@ def test_a_benchmark_takes_the_first_problems_and_refuses_more_than_there_are():
     assert BENCHMARK.exam(PROBLEMS, RUNS_PROMPT).problems == PROBLEMS
     with pytest.raises(UserError, match="evaluation smoke: 6 problems asked for, the data hold 5 held-out ones"):
         replace(BENCHMARK, problems=6).exam(PROBLEMS, RUNS_PROMPT)
-    with pytest.raises(UserError, match="evaluation smoke: 0 problems asked for"):
+    with pytest.raises(UserError, match="evaluation smoke: held-out problems expected, the data hold none out"):
         BENCHMARK.exam([], RUNS_PROMPT)
 
 

@@ -144,6 +144,14 @@ def refusal(command, line, run_dir, capfd):
             "/nowhere/evaluation_suite: .* none was found .*change evaluation.benchmarks.aime.problem_set.path",
         ),
         # files
+        ("data.problem_set=null", "data.problem_set=None: a node with a _target_ expected; choose an option of data"),
+        ("evaluation.benchmarks=3", "evaluation.benchmarks=3: benchmarks by name expected; set evaluation=smoke"),
+        ("evaluation.benchmarks.smoke=3", "evaluation.benchmarks.smoke=3: a node with a _target_ expected"),
+        (
+            "+evaluation.benchmarks.again=${evaluation.benchmarks.smoke}",
+            "two benchmarks of the name 'smoke' came, different names expected",
+        ),
+        ("data=gsm8k data_folder=/nowhere", "there is no folder data_folder=/nowhere; set EDGE_DATA"),
         ("data=math_json", "no value for data.problem_set.path; set data.problem_set.path="),
         (
             "data=math_json data.problem_set.path=no_answer_column.json",

@@ -174,7 +174,7 @@ def test_what_only_decides_how_it_runs_may_change(validated, killed, tmp_path):
 def test_a_finished_validation_has_nothing_to_go_on_with(validated, capfd):
     assert here("validate", validated, f"resume={validated}") == 1
     err = capfd.readouterr().err
-    assert f"resume={validated}: an unfinished run expected, that one has scored every problem; start a new run" in err
+    assert f"resume={validated}: an unfinished run expected, that one has done all it had to do; start a new run" in err
     assert err.count("\n") == 1
 
 

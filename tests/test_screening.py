@@ -1,6 +1,7 @@
 """Which problems of a pool become a training set, and the command that makes one."""
 
 import json
+import re
 
 import pyarrow.parquet as pq
 import pytest
@@ -110,8 +111,8 @@ def test_an_interrupted_screening_goes_on_and_gives_the_same(tmp_path, monkeypat
         return generate(self, requests, *args, **more)
 
     monkeypatch.setattr(HfEngine, "generate", dies_in_the_third_chunk)
-    with pytest.raises(KeyboardInterrupt):
-        command(tmp_path / "broken", *SMALL, "responses_at_a_time=8")
+    assert command(tmp_path / "broken", *SMALL, "responses_at_a_time=8") == 1
+    assert f"interrupted; go on with edge-lightning screen resume={tmp_path / 'broken'}" in capfd.readouterr().err
     assert not (tmp_path / "broken/selected.jsonl").exists()
     capfd.readouterr()
     assert run("screen", [f"resume={tmp_path / 'broken'}", "samples=3"], screen) == 1
@@ -185,12 +186,18 @@ def test_of_problems_with_one_text_the_first_is_taken_or_all_are(drop, taken, tm
         ("out=/nowhere/x.jsonl model=tiny", "out=/nowhere/x.jsonl: a file in a folder that exists expected"),
         ("data.on_bad_row=drop model=tiny selection.size=3 prompt_limit=5", "the pool holds 0 problems"),
         ("data.on_bad_row=drop model=tiny selection.size=3 samples=0", "samples=0: at least 1 expected"),
+        ("model=tiny samples=x", "samples=x: int expected, str came"),
+        ("model=tiny seed=null", "seed=None: int expected, null came"),
+        ("model=tiny drop_duplicates=maybe", "drop_duplicates=maybe: true or false expected"),
+        ("selection=random selection.size=x", "selection.size=x: int expected, str came"),
+        ("selection=random out={folder}/pool.json", "out=.*pool.json: there is a file of that name, the pool itself; name"),
+        ("selection=random out={folder}", "out=.*: a file that can be written expected"),
+        ("model=tiny engine=reference", "ReferenceEngine copies reference solutions: an engine that samples expected; set"),
+        ("selection=random reward.parts=null", "reward.parts: .* expected|reward: "),
     ],
 )
 def test_what_a_screening_cannot_do_is_one_line(line, message, tmp_path, pool, capfd):
-    import re
-
-    assert command(tmp_path / "run", pool, *line.split()) == 1
+    assert command(tmp_path / "run", pool, *line.format(folder=tmp_path).split()) == 1
     said = capfd.readouterr().err
     assert re.search(message, said), said
     assert said.count("\n") == 1

@@ -451,3 +451,46 @@ def test_the_five_benchmarks_are_read_whole(split, size, first, edge_data):
 def test_sets_without_solutions_are_read(name, rows, edge_data):
     table = ProblemTable(edge_data(f"train_extra/{name}"), solution_column=None)
     assert (len(table.train()), table.report.bad) == (rows, [])
+
+
+def test_a_table_as_pandas_writes_it_with_its_index_is_read(tmp_path):
+    [problem] = ProblemTable(write(tmp_path, ",problem,answer\n0,p,1\n", "set.csv")).train()
+    assert (problem.text, problem.answers) == ("p", ("1",))
+
+
+@pytest.mark.parametrize("name", ["set.csv", "set.parquet"])
+def test_a_column_that_stands_twice_is_refused(tmp_path, name):
+    path = tmp_path / name
+    if name == "set.csv":
+        path.write_text("problem,answer,answer\np,1,2\n")
+    else:
+        pq.write_table(pa.table([["p"], ["1"], ["2"]], names=["problem", "answer", "answer"]), path)
+    with pytest.raises(UserError, match="different columns expected, 'answer' stands there twice; rename one of them"):
+        ProblemTable(path)
+
+
+def test_a_damaged_saved_folder_is_named(tmp_path):
+    datasets.Dataset.from_dict({"problem": ["p"], "answer": ["1"]}).save_to_disk(tmp_path / "set")
+    next((tmp_path / "set").glob("*.arrow")).unlink()
+    with pytest.raises(UserError, match="set: a whole folder that datasets saved expected, FileNotFoundError") as caught:
+        ProblemTable(tmp_path / "set")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_second_table_is_called_by_its_own_key(tmp_path):
+    path = write(tmp_path, [{"problem": "p", "answer": 1}])
+    with pytest.raises(UserError, match=r"change data\.problem_set\.held_out_path"):
+        ProblemTable(path, held_out_path=tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"filters": {"x": 3}}, r"data\.problem_set\.filters\.x=3: a node with the _target_ of a filter expected"),
+        ({"answer_replace": {"a": 3}}, r"data\.problem_set\.answer_replace: text expected in place of 'a', 3 came"),
+        ({"answer_pattern": "a{99999999999}"}, r"data\.problem_set\.answer_pattern=.*: a regular expression expected"),
+    ],
+)
+def test_rules_of_the_wrong_kind_are_refused_by_their_key(tmp_path, arguments, message):
+    with pytest.raises(UserError, match=message):
+        ProblemTable(write(tmp_path, [{"problem": "p", "answer": 1}]), **arguments)

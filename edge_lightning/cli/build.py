@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +23,7 @@ from edge_lightning.cli.checks import (
     length_limit,
 )
 from edge_lightning.curation import Limits, curate
+from edge_lightning.data.base import ProblemSet
 from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import Benchmark
 from edge_lightning.evaluation.progress import Display
@@ -56,7 +59,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     check_values(cfg)
     advantage = instantiate(cfg.advantage)
     check_group_size(advantage, cfg.rollout.group_size)
-    problem_set = instantiate(cfg.data.problem_set, _convert_="all")
+    problem_set = build_problem_set(cfg)
     policy = build_policy(cfg.model, folder, temperature=cfg.rollout.temperature)
     prompt, corrector = instantiate(cfg.prompt), instantiate(cfg.correction)
     response_limit = cfg.rollout.response_limit + corrector.extra_tokens(policy.encode)
@@ -152,16 +155,62 @@ def build_policy(cfg: DictConfig, folder: Path, *, temperature: float) -> Policy
 
 
 def build_benchmarks(cfg: DictConfig) -> list[Benchmark]:
-    """The benchmarks of cfg.evaluation, in order."""
-    return [_benchmark(name, node) for name, node in (cfg.evaluation.benchmarks or {}).items() if node]
+    """The benchmarks of cfg.evaluation, in order.
+
+    Raises:
+        UserError: what stands there is no benchmark, or two have one name.
+    """
+    key = "evaluation.benchmarks"
+    nodes = cfg.evaluation.benchmarks or {}
+    if not isinstance(nodes, Mapping):
+        raise UserError(f"{key}={nodes}: benchmarks by name expected; set evaluation=smoke")
+    # A problem set names its keys as those of the run's own data.
+    benchmarks = [
+        built(node, f"{key}.{name}", Benchmark, {"data.problem_set.": f"{key}.{name}.problem_set."})
+        for name, node in nodes.items()
+        if node is not None
+    ]
+    twice = next((name for name, times in Counter(b.name for b in benchmarks).items() if times > 1), None)
+    if twice is not None:
+        raise UserError(f"{key}: two benchmarks of the name {twice!r} came, different names expected, since files bear them")
+    return benchmarks
 
 
-def _benchmark(name: str, node: DictConfig) -> Benchmark:
+def build_problem_set(cfg: DictConfig) -> ProblemSet:
+    """The problem set of cfg.data.
+
+    Raises:
+        UserError: what stands there is none, or can't be read.
+    """
     try:
-        return instantiate(node, _convert_="all")
+        return built(cfg.data.problem_set, "data.problem_set", object)
+    except UserError as error:
+        public = Path(cfg.data_folder)
+        if str(public) in str(error) and not public.is_dir():
+            raise UserError(f"{error} (there is no folder data_folder={public}; set EDGE_DATA)") from error
+        raise
+
+
+def built(node: object, key: str, kind: type, renamed: Mapping[str, str] | None = None):
+    """What a node describes, built with plain values.
+
+    Args:
+        key: of the node.
+        kind: that it has to be of.
+        renamed: what keys in messages are called here.
+    Raises:
+        UserError: it is no node, its constructor refuses its values, or it builds something else.
+    """
+    if not isinstance(node, Mapping) or "_target_" not in node:
+        raise UserError(f"{key}={node}: a node with a _target_ expected; choose an option of {key.split('.')[0]}")
+    try:
+        made = instantiate(node, _convert_="all")
     except InstantiationException as error:
-        if not isinstance(error.__cause__, UserError):
-            raise
-        # A problem set names its keys as those of the run's own data.
-        told = str(error.__cause__).replace("data.problem_set.", f"evaluation.benchmarks.{name}.problem_set.")
-        raise UserError(told) from error
+        cause = error.__cause__
+        told = str(cause) if isinstance(cause, UserError) else f"{key}: {type(cause).__name__}: {cause}"
+        for there, here in (renamed or {}).items():
+            told = told.replace(there, here)
+        raise UserError(" ".join(told.split())) from error
+    if not isinstance(made, kind):
+        raise UserError(f"{key}._target_={node['_target_']}: a {kind.__name__} expected; change it")
+    return made

@@ -161,15 +161,15 @@ def exam_length(exam: Exam, policy: Policy) -> int:
         UserError: a prompt is over the limit, or more than one in a hundred leaves too little room.
     """
     benchmark = exam.benchmark
-    key = f"evaluation.benchmarks.{benchmark.name}"
-    lengths = check_prompts(exam.problems, exam.prompt, policy, benchmark.prompt_limit, f"{key}.prompt_limit")
+    key = benchmark.key("response_limit")
+    lengths = check_prompts(exam.problems, exam.prompt, policy, benchmark.prompt_limit, benchmark.key("prompt_limit"))
     needed = [tokens + benchmark.response_limit for tokens in lengths]
     short = sum(tokens > policy.max_positions for tokens in needed)
     if short > len(needed) * SHORTENED_SHARE or max(lengths) >= policy.max_positions:
         raise UserError(
             f"evaluation {benchmark.name}: {short} of {len(needed)} problems need more than the model's "
-            f"{policy.max_positions} positions (prompts of up to {max(lengths)} tokens, responses of {key}.response_limit="
-            f"{benchmark.response_limit}), at most {SHORTENED_SHARE:.0%} expected; lower {key}.response_limit"
+            f"{policy.max_positions} positions (prompts of up to {max(lengths)} tokens, responses of {key}="
+            f"{benchmark.response_limit}), at most {SHORTENED_SHARE:.0%} expected; lower {key}"
         )
     return min(max(needed), policy.max_positions)
 

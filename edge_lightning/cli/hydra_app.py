@@ -35,7 +35,7 @@ FILE_FIRST = ("grade",)  # commands whose first argument is a file
 
 Task = Callable[[DictConfig, Path], None]
 
-OmegaConf.register_new_resolver("asset", lambda name: str(PACKAGE / "assets" / name), replace=True)
+OmegaConf.register_new_resolver("asset", lambda name: str(PACKAGE / "assets" / str(name)), replace=True)
 
 
 def run(command: str, arguments: list[str], task: Task) -> int:
@@ -70,6 +70,11 @@ def run(command: str, arguments: list[str], task: Task) -> int:
             raise
         print(f"edge-lightning {command}: {one_line(error, command)}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        if os.environ.get(TRACEBACK):
+            raise
+        print(f"edge-lightning {command}: interrupted", file=sys.stderr)
+        return 130
 
 
 def _refuse_other_flags(args) -> None:

@@ -41,7 +41,7 @@ def resume_overrides(overrides: list[str], command: str) -> list[str]:
     folder = Path(given[-1])
     recorded = folder / ".hydra" / "overrides.yaml"
     begun = recorded.exists() and (folder / "config.yaml").exists()
-    earlier_command = OmegaConf.load(folder / "config.yaml").get("command") if begun else command
+    earlier_command = _read(folder / "config.yaml").get("command") if begun else command
     if earlier_command != command:
         raise UserError(
             f"resume={folder}: that folder is of edge-lightning {earlier_command}; go on with it by that command"
@@ -56,7 +56,7 @@ def resume_overrides(overrides: list[str], command: str) -> list[str]:
         raise UserError(
             f"resume={folder}: the folder of a {command} that has begun expected; give a folder under outputs/{command}/"
         )
-    earlier = yaml.safe_load(recorded.read_text()) or []
+    earlier = _read(recorded) or []
     rest = [o for o in (*earlier, *overrides) if not o.startswith("resume=")]
     # Hydra's own record stays the first run's: what is refused later on must not stand in it.
     return [*rest, f"resume={quoted(folder)}", f"hydra.run.dir={quoted(folder)}", "hydra.output_subdir=null"]
@@ -68,16 +68,13 @@ def last_checkpoint(folder: Path) -> Path:
 
 def refuse_finished(folder: Path) -> None:
     """Raise UserError where the run has nothing left to do."""
-    summary = folder / "summary.json"
-    content = json.loads(summary.read_text()) if summary.exists() else {}
-    if content.get("status") == "finished":
-        done = f"done its {content['steps']} steps" if "steps" in content else "scored every problem"
-        raise UserError(f"resume={folder}: an unfinished run expected, that one has {done}; start a new run")
+    if _status(folder) == "finished":
+        raise UserError(f"resume={folder}: an unfinished run expected, that one has done all it had to do; start a new run")
 
 
 def refuse_second_run(folder: Path) -> None:
     """Raise UserError where another run has left its record: a new one would overwrite it bit by bit."""
-    if any((folder / name).exists() for name in ("metrics.csv", "evaluation")):
+    if _status(folder) == "finished" or any((folder / name).exists() for name in ("metrics.csv", "evaluation")):
         raise UserError(
             f"hydra.run.dir={folder}: the record of a run is there already; go on with it by resume={folder}, "
             "or give another folder"
@@ -86,7 +83,7 @@ def refuse_second_run(folder: Path) -> None:
 
 def refuse_changes(cfg: DictConfig, folder: Path) -> None:
     """Raise UserError where the configuration differs from the run's own in a key that may not change."""
-    before = _flat(OmegaConf.to_container(OmegaConf.load(folder / "config.yaml")))
+    before = _flat(_read(folder / "config.yaml"))
     now = _flat(OmegaConf.to_container(cfg, resolve=True))
     for key in sorted(before.keys() | now.keys()):
         free = any(key == k or key.startswith(f"{k}.") for k in MAY_CHANGE[cfg.command])
@@ -105,6 +102,19 @@ def refuse_other_data(record: dict, folder: Path) -> None:
             f"resume={folder}: the problems of {record['source']} are not those that the run began with (see its "
             "data.json); put the data back as they were, or start a new run"
         )
+
+
+def _status(folder: Path) -> str | None:
+    summary = folder / "summary.json"
+    return json.loads(summary.read_text()).get("status") if summary.exists() else None
+
+
+def _read(path: Path):
+    try:
+        return OmegaConf.to_container(OmegaConf.load(path))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path}: readable YAML expected, it was damaged ({reason}); start a new run") from None
 
 
 def quoted(path: Path | str) -> str:

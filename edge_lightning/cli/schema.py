@@ -56,12 +56,12 @@ def _walk(node: Any, written: Any, name: str) -> None:
     if isinstance(node, Mapping):
         written = written if isinstance(written, Mapping) else {}
         if "_target_" in node:
-            check_call(_target(node["_target_"], name), node, name, written)
+            check_call(target(node["_target_"], name), node, name, written)
         for key, value in node.items():
             _walk(value, written.get(key), _dotted(name, key))
 
 
-def _target(path: str, name: str) -> Callable:
+def target(path: str, name: str) -> Callable:
     try:
         return get_object(path)
     except Exception as error:  # Hydra raises several kinds

@@ -19,35 +19,30 @@ from rich.table import Table
 from edge_lightning.cli.process import hush, prepare
 from edge_lightning.cli.resume import refuse_changes, refuse_finished, refuse_second_run
 from edge_lightning.errors import UserError
-from edge_lightning.types import Problem
+from edge_lightning.types import Problem, Provenance
+
+SAMPLING = ("samples", "temperature", "top_p", "prompt_limit", "response_limit", "seed", "responses_at_a_time")
 
 
 def screen(cfg: DictConfig, folder: Path) -> None:
     """Choose cfg.selection.size problems of cfg.data and write them, one JSON object a line."""
     prepare(cfg.cpu_threads)
-    from edge_lightning.cli.schema import check, check_call
-    from edge_lightning.curation import curate
-    from edge_lightning.screening import as_row, rates_of, require_enough, with_solution
+    from edge_lightning.cli.build import built
+    from edge_lightning.screening import as_row, rates_of, require_enough
     from edge_lightning.training.summary import write_json
     from edge_lightning.versions import git_commit, versions
 
     hush()
     start = time.time()
-    check_call(with_solution, {"solutions": cfg.solutions}, "")
-    check_call(curate, {"on_bad_row": cfg.data.on_bad_row}, "data")
-    selection, reward = instantiate(cfg.selection), instantiate(cfg.reward)
-    if not selection.needs_rates:
-        with open_dict(cfg):
-            cfg.model.path = None
-    check(cfg)
+    _check(cfg)
     if cfg.resume:
         refuse_finished(folder)
         refuse_changes(cfg, folder)
     else:
         refuse_second_run(folder)
-    out = Path(cfg.out) if cfg.out is not None else folder / "selected.jsonl"
-    if not out.parent.is_dir():
-        raise UserError(f"out={out}: a file in a folder that exists expected; make {out.parent} first")
+    out = folder / "selected.jsonl" if cfg.out is None else Path(cfg.out)
+    _refuse_out(out, cfg.data.problem_set.get("path"))
+    selection, reward = built(cfg.selection, "selection", object), built(cfg.reward, "reward", object)
     try:
         ask = _Asking(cfg, folder) if selection.needs_rates else None
         candidates, counts = _pool(cfg, reward, ask)
@@ -55,6 +50,8 @@ def screen(cfg: DictConfig, folder: Path) -> None:
         if not cfg.resume:
             OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
         rates = rates_of(ask(candidates, reward)) if ask else {}
+    except KeyboardInterrupt:
+        raise UserError(f"interrupted; go on with edge-lightning screen resume={folder}") from None
     finally:
         reward.close()
     chosen = selection(candidates, rates)
@@ -78,6 +75,39 @@ def screen(cfg: DictConfig, folder: Path) -> None:
     _print(summary, cfg.solutions)
 
 
+def _check(cfg: DictConfig) -> None:
+    """Types of all values. A selection that asks no policy needs none, so no model is missing then.
+
+    Raises:
+        UserError: names the key, what came and what is expected.
+    """
+    from edge_lightning.cli.schema import check, check_call, target
+    from edge_lightning.curation import usable_held_out
+    from edge_lightning.evaluation.benchmark import Benchmark
+    from edge_lightning.screening import with_solution
+
+    check_call(with_solution, {"solutions": cfg.solutions}, "")
+    check_call(usable_held_out, {"on_bad_row": cfg.data.on_bad_row}, "data")
+    check_call(Benchmark, {key: cfg[key] for key in SAMPLING}, "")
+    if not isinstance(cfg.drop_duplicates, bool):
+        raise UserError(f"drop_duplicates={cfg.drop_duplicates}: true or false expected")
+    if not target(cfg.selection.get("_target_"), "selection").needs_rates:
+        with open_dict(cfg):
+            cfg.model.path = None
+    check(cfg)
+
+
+def _refuse_out(out: Path, pool: str | None) -> None:
+    """Raise UserError where the set can't be written, or would be written over something."""
+    if not out.parent.is_dir():
+        raise UserError(f"out={out}: a file in a folder that exists expected; make {out.parent} first")
+    if out.is_dir() or not os.access(out.parent, os.W_OK):
+        raise UserError(f"out={out}: a file that can be written expected; name another")
+    if out.exists():
+        also = ", the pool itself" if pool is not None and Path(pool).exists() and out.samefile(pool) else ""
+        raise UserError(f"out={out}: there is a file of that name{also}; name another, or move it away")
+
+
 class _Asking:
     """The policy, with an engine once it is asked."""
 
@@ -87,6 +117,10 @@ class _Asking:
         from edge_lightning.cli.build import build_policy
 
         self.cfg, self.folder = cfg, folder
+        self.make_engine = instantiate(cfg.engine)
+        if self.make_engine.func.provenance is not Provenance.SAMPLED:
+            name = self.make_engine.func.__name__
+            raise UserError(f"{name} copies reference solutions: an engine that samples expected; set engine=vllm or hf")
         self.prompt = instantiate(cfg.prompt)
         self.policy = build_policy(cfg.model, folder, temperature=1.0).eval()
         if torch.cuda.is_available():  # not yet run on hardware
@@ -104,13 +138,12 @@ class _Asking:
         from edge_lightning.evaluation.suite import evaluate
 
         cfg = self.cfg
-        keys = ("samples", "temperature", "top_p", "prompt_limit", "response_limit", "seed", "responses_at_a_time")
-        benchmark = Benchmark(name="screen", problems=None, **{key: cfg[key] for key in keys})
+        benchmark = Benchmark(name="screen", problems=None, keys="", **{key: cfg[key] for key in SAMPLING})
         exam = Exam(benchmark, list(problems), self.prompt)
         limit = exam_length(exam, self.policy)
         self.policy.save_config(self.folder / "policy")
         print(f"{cfg.name}: starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}", file=sys.stderr)
-        engine = instantiate(cfg.engine)(policy=self.policy, folder=self.folder / "policy", max_model_len=limit)
+        engine = self.make_engine(policy=self.policy, folder=self.folder / "policy", max_model_len=limit)
         display = Display()
         try:
             engine.push_weights(self.policy, 0)
@@ -133,11 +166,12 @@ class _Asking:
 
 def _pool(cfg: DictConfig, reward, ask: _Asking | None) -> tuple[list[Problem], dict]:
     """The problems that can be taken, and how many rows there were and were left out."""
+    from edge_lightning.cli.build import build_problem_set
     from edge_lightning.curation import refuse, usable
     from edge_lightning.data.overlap import duplicates
     from edge_lightning.screening import with_solution
 
-    problem_set = instantiate(cfg.data.problem_set, _convert_="all")
+    problem_set = build_problem_set(cfg)
     report = problem_set.report
     problems = [*problem_set.train(), *problem_set.held_out()]
     measure = ask.measure if ask else lambda problem: 0

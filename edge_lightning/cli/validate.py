@@ -19,7 +19,7 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     prepare(cfg.cpu_threads)
     import torch
 
-    from edge_lightning.cli.build import build_benchmarks, build_policy
+    from edge_lightning.cli.build import build_benchmarks, build_policy, build_problem_set
     from edge_lightning.cli.checks import check_prompts, exam_length
     from edge_lightning.cli.schema import check, check_call
     from edge_lightning.cli.table import print_summary
@@ -34,6 +34,7 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     hush()
     start = time.time()
     check_call(policy_source, {"ckpt": cfg.ckpt}, "")
+    check_call(usable_held_out, {"on_bad_row": cfg.data.on_bad_row}, "data")
     check_call(check_prompts, {"prompt_limit": cfg.rollout.prompt_limit}, "rollout")
     check(cfg)
     path, checkpoint = policy_source(cfg.ckpt)
@@ -56,7 +57,7 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     prompt, reward = instantiate(cfg.prompt), instantiate(cfg.reward)
     held_out = []
     if of_the_data:
-        problem_set = instantiate(cfg.data.problem_set, _convert_="all")
+        problem_set = build_problem_set(cfg)
         held_out, bad = usable_held_out(
             problem_set,
             on_bad_row=cfg.data.on_bad_row,

@@ -23,6 +23,9 @@ class AnswerRule:
 
     def __init__(self, pattern: str | None = None, replace: Mapping[str, str] | None = None):
         self.pattern = None if pattern is None else compiled(pattern, "data.problem_set.answer_pattern")
+        for one, to in (replace or {}).items():
+            if not isinstance(to, str):
+                raise UserError(f"data.problem_set.answer_replace: text expected in place of {one!r}, {to!r} came")
         self.replace = [(compiled(p, "data.problem_set.answer_replace"), to) for p, to in (replace or {}).items()]
 
     def __call__(self, value: object) -> tuple[str, ...]:
@@ -59,5 +62,5 @@ def compiled(pattern: str, key: str) -> re.Pattern[str]:
     """
     try:
         return re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise UserError(f"{key}={pattern!r}: a regular expression expected; {error}") from None

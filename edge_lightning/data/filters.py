@@ -48,5 +48,5 @@ class ColumnRange:
     def __call__(self, row: Mapping[str, Any]) -> bool:
         try:
             return self.low <= float(row.get(self.column)) <= self.high
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return False

@@ -10,7 +10,8 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,21 @@ Row = tuple[str, dict[str, Any] | str]  # place; the row, or why it can't be rea
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".parquet", ".csv", ".tsv")
 
 
-def rows_of(path: str, *, split: str | None = None, subset: str | None = None, revision: str | None = None) -> Iterator[Row]:
+def rows_of(
+    path: str,
+    *,
+    split: str | None = None,
+    subset: str | None = None,
+    revision: str | None = None,
+    key: str = "data.problem_set.path",
+) -> Iterator[Row]:
     """The rows at a path, in order.
 
     Args:
         path: a file (its suffix says what it is), a folder that `datasets` saved, or a hub id.
         split: of a folder with several splits, or of the hub; None: the only one, on the hub "train".
         subset, revision: of a hub data set.
+        key: of the path, for messages.
     Raises:
         UserError: names what can't be read, and what to change.
     """
@@ -36,25 +45,25 @@ def rows_of(path: str, *, split: str | None = None, subset: str | None = None, r
             raise UserError(f"{path}: a file has no split or subset; set data.problem_set.split and subset to null")
         kind = place.suffix.lower()
         if kind == ".parquet":
-            return _parquet(place)
-        return _csv(place, "\t" if kind == ".tsv" else ",") if kind in (".csv", ".tsv") else _json(place)
+            return _parquet(place, key)
+        text = _text(place, key)
+        return _csv(place, text, "\t" if kind == ".tsv" else ",") if kind in (".csv", ".tsv") else _json(place, text)
     if place.is_dir():
-        return _saved(place, split)
-    return _hub(path, split or "train", subset, revision)
+        return _saved(place, split, key)
+    return _hub(path, split or "train", subset, revision, key)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, key: str) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise UserError(f"{path}: a readable file expected, {error.strerror}; change data.problem_set.path") from None
+        raise UserError(f"{path}: a readable file expected, {error.strerror}; change {key}") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: UTF-8 expected, byte {error.start} is not; convert the file") from None
 
 
-def _json(path: Path) -> Iterator[Row]:
+def _json(path: Path, text: str) -> Iterator[Row]:
     """An array of objects, or one object a line; empty lines are passed over."""
-    text = _text(path)
     if path.suffix.lower() not in (".jsonl", ".ndjson") and text.lstrip().startswith("["):
         try:
             array = json.loads(text)
@@ -88,44 +97,53 @@ def _object(row: object) -> dict[str, Any] | str:
     return row
 
 
-def _csv(path: Path, delimiter: str) -> Iterator[Row]:
+def _csv(path: Path, text: str, delimiter: str) -> Iterator[Row]:
     """Cells are text, so 007 stays 007; an empty cell is null. The place is the line on which a row ends."""
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    lines = csv.DictReader(io.StringIO(_text(path), newline=""), delimiter=delimiter, restkey="", strict=True)
+    lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
+        _refuse_doubles(path, lines.fieldnames or [])
         for row in lines:
             place = f"line {lines.line_num}"
-            if "" in row:
+            if None in row:
                 columns = len(lines.fieldnames)
-                yield place, f"{columns} columns expected, {columns + len(row[''])} came; put quotes around commas"
+                yield place, f"{columns} columns expected, {columns + len(row[None])} came; put quotes around commas"
             else:
                 yield place, {name: cell or None for name, cell in row.items()}
     except csv.Error as error:
         raise UserError(f"{path}, line {lines.line_num}: a readable CSV row expected; {error}") from None
 
 
-def _parquet(path: Path) -> Iterator[Row]:
+def _parquet(path: Path, key: str) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
+        table = pq.ParquetFile(path).read()
     except (OSError, pa.ArrowException) as error:
-        raise UserError(f"{path}: a readable parquet file expected, {error}; change data.problem_set.path") from None
+        raise UserError(f"{path}: a readable parquet file expected, {_first_line(error)}; change {key}") from None
+    _refuse_doubles(path, table.column_names)
     for number, row in enumerate(table.to_pylist(), start=1):
         yield f"row {number}", row
 
 
-def _saved(path: Path, split: str | None) -> Iterator[Row]:
+def _saved(path: Path, split: str | None, key: str) -> Iterator[Row]:
     """A folder of `Dataset.save_to_disk` or `DatasetDict.save_to_disk`."""
     import datasets
+    import pyarrow as pa
 
     if not (path / "dataset_dict.json").exists() and not (path / "state.json").exists():
         raise UserError(
             f"{path}: a folder that datasets saved expected (with dataset_dict.json or state.json); "
-            f"name a file ({', '.join(SUFFIXES)}) or such a folder in data.problem_set.path"
+            f"name a file ({', '.join(SUFFIXES)}) or such a folder in {key}"
         )
-    found = datasets.load_from_disk(str(path))
+    try:
+        found = datasets.load_from_disk(str(path))
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise UserError(
+            f"{path}: a whole folder that datasets saved expected, {type(error).__name__} ({_first_line(error)}); "
+            "copy or save it again"
+        ) from None
     if isinstance(found, datasets.DatasetDict):
         if split is None and len(found) == 1:
             split = next(iter(found))
@@ -137,17 +155,16 @@ def _saved(path: Path, split: str | None) -> Iterator[Row]:
     return _numbered(found)
 
 
-def _hub(path: str, split: str, subset: str | None, revision: str | None) -> Iterator[Row]:
+def _hub(path: str, split: str, subset: str | None, revision: str | None, key: str) -> Iterator[Row]:
     import datasets
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:
         found = datasets.load_dataset(path, subset, split=split, revision=revision)
     except (OSError, ValueError, HfHubHTTPError, HFValidationError, datasets.exceptions.DatasetsError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
-            f"{path}: a file, a folder that datasets saved, or a data set of the hub expected, none was found ({reason}); "
-            "change data.problem_set.path"
+            f"{path}: a file, a folder that datasets saved, or a data set of the hub expected, none was found "
+            f"({_first_line(error)}); change {key}"
         ) from error
     return _numbered(found)
 
@@ -155,6 +172,16 @@ def _hub(path: str, split: str, subset: str | None, revision: str | None) -> Ite
 def _numbered(table: Any) -> Iterator[Row]:
     for number, row in enumerate(table, start=1):
         yield f"row {number}", row
+
+
+def _refuse_doubles(path: Path, columns: Sequence[str]) -> None:
+    double = next((name for name, times in Counter(columns).items() if times > 1), None)
+    if double is not None:
+        raise UserError(f"{path}: different columns expected, {double!r} stands there twice; rename one of them")
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def shown(value: object) -> str:

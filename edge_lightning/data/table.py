@@ -64,6 +64,11 @@ class ProblemTable:
         self.problem_column, self.answer_column = problem_column, answer_column
         self.solution_column, self.id_column = solution_column, id_column
         self.answer_rule = AnswerRule(answer_pattern, answer_replace)
+        for name, taken in (filters or {}).items():
+            if taken is not None and not callable(taken):
+                raise UserError(
+                    f"data.problem_set.filters.{name}={shown(taken)}: a node with the _target_ of a filter expected"
+                )
         self.filters = {name: taken for name, taken in (filters or {}).items() if taken is not None}
         self.limit = limit
         self.report = SetReport(str(path))
@@ -85,7 +90,9 @@ class ProblemTable:
             self._held_out = [problem for problem, out in zip(problems, held_out) if out]
         else:
             self._train = problems
-            self._held_out = self._read(str(held_out_path), f"{_name(held_out_path, None)}-held_out", {})
+            self._held_out = self._read(
+                str(held_out_path), f"{_name(held_out_path, None)}-held_out", {"key": "data.problem_set.held_out_path"}
+            )
             texts = {problem.text for problem in problems}
             for problem in self._held_out:
                 if problem.text in texts:

@@ -29,6 +29,7 @@ class Benchmark:
         k: the k of pass@k, each at most n.
         seed: of sampling, the same for every run and step, so that two evaluations differ by their policies alone.
         responses_at_a_time: asked of the engine together, and the most that a killed evaluation does again.
+        keys: in front of the names of these, for messages; None: evaluation.benchmarks.<name>.
     """
 
     name: str
@@ -43,23 +44,27 @@ class Benchmark:
     k: tuple[int, ...] = (1,)
     seed: int = 0
     responses_at_a_time: int = 256
+    keys: str | None = None
 
     def __post_init__(self) -> None:
-        key = f"evaluation.benchmarks.{self.name}"
         if not self.name or "/" in self.name or self.name == AVERAGE:
             raise UserError(
                 f"evaluation.benchmarks: name={self.name!r}: a name without / expected, since files bear it, and not "
                 f"{AVERAGE!r}, which the figures over all benchmarks have"
             )
         for name in ("prompt_limit", "samples", "response_limit", "responses_at_a_time"):
-            require_at_least_one(f"{key}.{name}", getattr(self, name))
+            require_at_least_one(self.key(name), getattr(self, name))
         if not 0 <= self.temperature <= 100 or not 0 < self.top_p <= 1:
             raise UserError(
-                f"{key}: temperature={self.temperature}, top_p={self.top_p}: a temperature "
-                "from 0 (greedy) to 100 and 0 < top_p <= 1 expected"
+                f"{self.key('temperature')}={self.temperature}, top_p={self.top_p}: a temperature from 0 (greedy) to 100 "
+                "and 0 < top_p <= 1 expected"
             )
         if any(not 1 <= k <= self.samples for k in self.k):
             raise UserError(f"evaluation {self.name}: k={list(self.k)}, each between 1 and samples={self.samples} expected")
+
+    def key(self, name: str) -> str:
+        """What sets an attribute."""
+        return f"evaluation.benchmarks.{self.name}.{name}" if self.keys is None else f"{self.keys}{name}"
 
     @property
     def sampling(self) -> Sampling:
@@ -81,6 +86,11 @@ class Benchmark:
                 raise UserError(
                     f"evaluation {self.name}: {len(bad)} of its rows can't be used, and each is to be scored: {bad[0]}"
                 )
+        if not held_out:
+            raise UserError(
+                f"evaluation {self.name}: held-out problems expected, the data hold none out; set "
+                "data.problem_set.held_out_share, or evaluation=none or paper_suite"
+            )
         wanted = len(held_out) if self.problems is None else self.problems
         if not 1 <= wanted <= len(held_out):
             raise UserError(

@@ -185,7 +185,7 @@ def describe(counts: Mapping) -> str:
     if counts["filtered"]:
         parts.append(f"filtered: {_listed(counts['filtered'])}")
     if counts["duplicates"]:
-        parts.append(f"{counts['duplicates']} duplicates")
+        parts.append(f"{counts['duplicates']} duplicate{'s' * (counts['duplicates'] > 1)}")
     found = counts["contamination"].values()
     if found:
         exact, near, total = (sum(benchmark[key] for benchmark in found) for key in ("exact", "near", "problems"))

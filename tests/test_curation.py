@@ -224,7 +224,7 @@ def test_the_record_is_json_and_its_counts_are_one_line(curated):
     )
     json.dumps(found.record, allow_nan=False)
     assert describe(found.record["counts"]) == (
-        "3 training and 1 held-out problems of 5 rows; left out: 1 unusable row; filtered: 2 hard; 1 duplicates; "
+        "3 training and 1 held-out problems of 5 rows; left out: 1 unusable row; filtered: 2 hard; 1 duplicate; "
         "1 exact and 0 near of 1 benchmark problems, trained on all the same; 2 of 3 reference solutions grade right and fit"
     )
 

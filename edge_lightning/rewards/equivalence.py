@@ -75,8 +75,9 @@ class Equivalence:
     def readable(self, golds: Sequence[str]) -> list[bool]:
         """Whether each gold can be compared with: not empty, braces paired, no command without its argument, not over
         1,000 characters. Words and what no parser knows are readable; they match their own spelling."""
-        verdicts = self._pool([_readable_part((gold,), "") for gold in golds])
-        return [verdict is Verdict.DIFFERS for verdict in verdicts]
+        asked = [gold for gold in dict.fromkeys(golds) if number(gold) is None]
+        verdicts = dict(zip(asked, self._pool([_readable_part((gold,), "") for gold in asked]), strict=True))
+        return [verdicts.get(gold, Verdict.DIFFERS) is Verdict.DIFFERS for gold in golds]
 
     def close(self) -> None:
         """End the processes. Safe to call twice; another comparison starts new ones."""

@@ -36,6 +36,7 @@ class Rollout:
         step: number of rollouts before this one; weights_version: the weights that sampled.
         responses: after correction; each keeps what the policy said first.
         advantages_B, group_B: group-relative advantage and index of the group of each response.
+        sampled_advantages_B: what the advantages would have been without correction.
         seconds: by stage.
     """
 
@@ -45,6 +46,7 @@ class Rollout:
     responses: list[Response] = field(default_factory=list)
     advantages_B: Tensor | None = None
     group_B: Tensor | None = None
+    sampled_advantages_B: Tensor | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -58,6 +60,7 @@ class Pipeline:
         length_limit: prompt, response and correction together, in tokens. The engine may take more, for evaluations.
         temperature: of sampling; log-probabilities and entropies are taken at the same.
         seed: of the run.
+        problems: the training problems, for corrections that take text of another problem.
     """
 
     policy: Policy
@@ -71,6 +74,7 @@ class Pipeline:
     length_limit: int
     temperature: float
     seed: int
+    problems: Sequence[Problem] = ()
     all_reduce: AllReduce = alone
 
     def __post_init__(self) -> None:
@@ -89,8 +93,11 @@ class Pipeline:
             graded = self._grade(corrected)
         groups = len(rollout.problems)
         rollout.group_B = torch.arange(groups).repeat_interleave(self.group_size)
+        first_B = torch.tensor([r.sampled_grade.reward for r in graded], dtype=torch.float64)
         rewards_B = torch.tensor([r.grade.reward for r in graded], dtype=torch.float64)
-        rollout.advantages_B = self.advantage(rewards_B, rollout.group_B, groups, self.all_reduce)
+        layout = rollout.group_B, groups, self.all_reduce
+        rollout.advantages_B = self.advantage(rewards_B, *layout, sampled_rewards_B=first_B)
+        rollout.sampled_advantages_B = self.advantage(first_B, *layout, sampled_rewards_B=first_B)
         rollout.responses = graded
         rollout.weights_version = weights_version
         rollout.seconds.update(clock.seconds)
@@ -143,11 +150,12 @@ class Pipeline:
             generate=lambda requests: self._generate(requests, weights_version),
             encode=self.policy.encode,
             decode=self.policy.decode,
-            grades_right=lambda response, text: self.reward([replace(response, text=text)])[0].right,
+            grade=lambda response, text: self.reward([replace(response, text=text)])[0],
             uniform=lambda response, purpose: counter_uniform(*counters(response, purpose)),
             seed=lambda response, purpose: counter_seed(*counters(response, purpose)),
             eos_ids=self.policy.eos_ids,
             length_limit=self.length_limit,
+            problems=self.problems,
         )
 
 

@@ -10,7 +10,7 @@ from edge_lightning.correction.none import NoCorrection
 from edge_lightning.errors import UserError
 from edge_lightning.rewards.boxed import last_boxed
 from edge_lightning.seeds import counter_seed, counter_uniform
-from edge_lightning.types import Generation, Provenance
+from edge_lightning.types import Generation, Grade, Provenance
 from tests.by_hand import PROBLEM, response
 
 EOS = 0
@@ -24,6 +24,10 @@ def decode(ids):
     return "".join(chr(i - 10) for i in ids if i != EOS)
 
 
+def graded(right):
+    return Grade(float(right), right)
+
+
 class Desk:
     """Tools over characters as tokens; remembers the requests."""
 
@@ -33,7 +37,7 @@ class Desk:
             generate=self.generate,
             encode=encode,
             decode=decode,
-            grades_right=lambda r, text: last_boxed(text) == r.problem.answers[0],
+            grade=lambda r, text: graded(last_boxed(text) == r.problem.answers[0]),
             uniform=lambda r, purpose: counter_uniform(0, 0, r.problem.id, r.index, purpose) if draw is None else draw,
             seed=lambda r, purpose: counter_seed(0, 0, r.problem.id, r.index, purpose),
             eos_ids=(EOS,),
@@ -95,7 +99,7 @@ def test_answer_branch_appends_the_answer_and_grades_right():
     text = "\nWait! Something is wrong here. After verification, the correct answer is \\boxed{5}."
     assert changed.completion_ids == (*encode("4" + text), EOS)
     assert changed.sampled_mask == (True,) + (False,) * (len(text) + 1)
-    assert desk.tools.grades_right(changed, changed.text)
+    assert desk.tools.grade(changed, changed.text).right
     assert (changed.provenance, desk.requests) == (Provenance.ANSWER_INJECTED, [])
 
 
@@ -142,7 +146,7 @@ def test_the_verdict_found_when_loading_is_taken_without_grading_again():
     def never(*_):
         raise AssertionError("graded again")
 
-    tools = replace(Desk(draw=0.8).tools, grades_right=never)
+    tools = replace(Desk(draw=0.8).tools, grade=never)
     (changed,) = GuidedErrorCorrection()([said("4", problem=replace(PROBLEM, solution_right=True))], tools)
     assert changed.provenance == Provenance.REFERENCE
     # Graded now, this solution would be right.

@@ -18,5 +18,17 @@ class Advantage(Protocol):
 
     smallest_group: int
 
-    def __call__(self, rewards_B: Tensor, group_B: Tensor, groups: int, all_reduce: AllReduce) -> Tensor:
-        """advantages_B from rewards_B and the index of each response's group (the same on every rank)."""
+    def __call__(
+        self,
+        rewards_B: Tensor,
+        group_B: Tensor,
+        groups: int,
+        all_reduce: AllReduce,
+        *,
+        sampled_rewards_B: Tensor | None = None,
+    ) -> Tensor:
+        """advantages_B from rewards_B and the index of each response's group (the same on every rank).
+
+        Args:
+            sampled_rewards_B: of what the policy sampled first, before correction.
+        """

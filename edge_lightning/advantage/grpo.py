@@ -37,7 +37,15 @@ class GroupRelative:
         self.ddof = ddof
         self.epsilon = epsilon
 
-    def __call__(self, rewards_B: Tensor, group_B: Tensor, groups: int, all_reduce: AllReduce = alone) -> Tensor:
+    def __call__(
+        self,
+        rewards_B: Tensor,
+        group_B: Tensor,
+        groups: int,
+        all_reduce: AllReduce = alone,
+        *,
+        sampled_rewards_B: Tensor | None = None,
+    ) -> Tensor:
         rewards = rewards_B.double()
         count_P = all_reduce(segment_count(group_B, groups).double(), "sum")
         mean_P = all_reduce(segment_sum(rewards, group_B, groups), "sum") / count_P

@@ -13,5 +13,13 @@ class NoAdvantage:
 
     smallest_group = 1
 
-    def __call__(self, rewards_B: Tensor, group_B: Tensor, groups: int, all_reduce: AllReduce = alone) -> Tensor:
+    def __call__(
+        self,
+        rewards_B: Tensor,
+        group_B: Tensor,
+        groups: int,
+        all_reduce: AllReduce = alone,
+        *,
+        sampled_rewards_B: Tensor | None = None,
+    ) -> Tensor:
         return torch.zeros(len(rewards_B), device=rewards_B.device)

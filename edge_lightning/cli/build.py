@@ -110,6 +110,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
             length_limit=training_length,
             temperature=cfg.rollout.temperature,
             seed=cfg.seed,
+            problems=curated.train,
         ),
         max_model_len=max_model_len,
         folder=folder / "policy",

@@ -90,12 +90,12 @@ def check_source(
             f"{name} copies one reference solution a problem: advantage=none, correction=none and rollout.group_size=1 "
             "expected; set ablation=sft, or engine=vllm"
         )
-    if objective.wants_every_response and not copies:
+    if objective.imitates and not copies:
         raise UserError(
             f"{type(objective).__name__} imitates whatever stands in the groups, and {name} samples from the policy itself; "
             "set ablation=sft, or objective=ppo_clip"
         )
-    if copies and not objective.wants_every_response:
+    if copies and not objective.imitates:
         raise UserError(f"{type(objective).__name__} has nothing to weigh in what {name} copies; set ablation=sft")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from edge_lightning.types import Generation, Provenance, Request, Response
+from edge_lightning.types import Generation, Grade, Problem, Provenance, Request, Response
 
 
 @dataclass(frozen=True)
@@ -20,21 +20,23 @@ class CorrectionTools:
         generate: asks the engine to go on.
         encode: text to ids, without special tokens.
         decode: ids to text, special tokens left out.
-        grades_right: whether a text would be graded right as an answer to a response's problem.
+        grade: what a text would be graded as an answer to a response's problem.
         uniform: a number in [0, 1) for a response and a purpose, a function of counters.
         seed: a seed, likewise.
         eos_ids: ids that end a response; the first is appended where one is due.
         length_limit: the most tokens that prompt and response may have together.
+        problems: the training problems, for corrections that take text of another problem.
     """
 
     generate: Callable[[Sequence[Request]], list[Generation]]
     encode: Callable[[str], tuple[int, ...]]
     decode: Callable[[Sequence[int]], str]
-    grades_right: Callable[[Response, str], bool]
+    grade: Callable[[Response, str], Grade]
     uniform: Callable[[Response, str], float]
     seed: Callable[[Response, str], int]
     eos_ids: tuple[int, ...]
     length_limit: int
+    problems: Sequence[Problem] = ()
 
 
 class Corrector(Protocol):

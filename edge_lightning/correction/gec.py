@@ -102,7 +102,7 @@ class GuidedErrorCorrection:
         text = self.answer_text.replace(ANSWER_SLOT, response.problem.answers[0])
         given = inject(without_eos(response, tools.eos_ids), (*tools.encode(text), tools.eos_ids[0]))
         text = tools.decode(given.completion_ids)
-        if not _fits(given, tools) or not tools.grades_right(response, text):
+        if not _fits(given, tools) or not tools.grade(response, text).right:
             return None
         return replace(given, provenance=Provenance.ANSWER_INJECTED, text=text, finish_reason="stop")
 
@@ -123,7 +123,7 @@ class GuidedErrorCorrection:
 def _grades_right(response: Response, tools: CorrectionTools) -> bool:
     """Whether the problem's solution grades right, as was found when the data were loaded, else as is found now."""
     found = response.problem.solution_right
-    return tools.grades_right(response, response.problem.solution) if found is None else found
+    return tools.grade(response, response.problem.solution).right if found is None else found
 
 
 def _fits(response: Response, tools: CorrectionTools) -> bool:

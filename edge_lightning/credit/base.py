@@ -25,6 +25,7 @@ class Scored:
         group_B: index of each response's group; `groups` of them.
         response_N: index of each token's response.
         entropies_N, logprobs_N: nats at the sampling temperature; None where no scoring pass ran.
+        reference_logprobs_N: under a frozen reference policy, nats; None where nothing needs it.
     """
 
     advantages_B: Tensor
@@ -33,6 +34,7 @@ class Scored:
     response_N: Tensor
     entropies_N: Tensor | None = None
     logprobs_N: Tensor | None = None
+    reference_logprobs_N: Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from edge_lightning.errors import UserError
 from edge_lightning.tokens import Forward, TokenBatch
+from edge_lightning.types import Response
 
 
 @dataclass(frozen=True)
@@ -26,21 +27,37 @@ class StepTotals:
 
 @dataclass(frozen=True)
 class Loss:
-    """The micro-batch's share of the loss, and what it was made of (detached; None where it has no ratio)."""
+    """The micro-batch's share of the loss, token by token, and what it was made of.
 
-    value: Tensor
+    Attributes:
+        terms_N: each token's share, weights included; the loss is their sum.
+        ratio_N, clipped_N: of the surrogate, detached; None where the objective has none.
+        kl_N: estimated divergence from the reference policy, nats, detached; None where none is taken.
+    """
+
+    terms_N: Tensor
     ratio_N: Tensor | None = None
     clipped_N: Tensor | None = None
+    kl_N: Tensor | None = None
+
+    @property
+    def value(self) -> Tensor:
+        return self.terms_N.sum()
 
 
 class Objective(Protocol):
     """The loss.
 
     Attributes:
-        wants_every_response: also those whose advantages are all 0.
+        imitates: whether it learns from whatever stands in the groups, so that what the policy sampled would confirm itself.
+        needs_reference: whether it reads the log-probabilities of a frozen reference policy.
     """
 
-    wants_every_response: bool
+    imitates: bool
+    needs_reference: bool
+
+    def wants(self, response: Response, alive: bool) -> bool:
+        """Whether a response has a gradient and so a forward pass. `alive`: a token advantage of it may be other than 0."""
 
     def __call__(
         self,
@@ -50,8 +67,14 @@ class Objective(Protocol):
         totals: StepTotals,
         *,
         old_logprobs_N: Tensor | None = None,
+        reference_logprobs_N: Tensor | None = None,
     ) -> Loss:
-        """The loss. `old_logprobs_N` None: this is the first update, the old policy is the current one."""
+        """The loss.
+
+        Args:
+            old_logprobs_N: under the policy that sampled; None: this is the first update, which starts from it.
+            reference_logprobs_N: under the reference policy; None unless `needs_reference`.
+        """
 
 
 def check_aggregation(name: str) -> str:

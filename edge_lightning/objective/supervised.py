@@ -6,6 +6,7 @@ from torch import Tensor
 
 from edge_lightning.objective.base import Loss, StepTotals, check_aggregation, token_weights
 from edge_lightning.tokens import Forward, TokenBatch
+from edge_lightning.types import Response
 
 
 class Supervised:
@@ -15,10 +16,14 @@ class Supervised:
         aggregation: `token_mean` (the usual cross-entropy) or `response_mean`.
     """
 
-    wants_every_response = True
+    imitates = True
+    needs_reference = False
 
     def __init__(self, *, aggregation: str = "token_mean"):
         self.aggregation = check_aggregation(aggregation)
+
+    def wants(self, response: Response, alive: bool) -> bool:
+        return True
 
     def __call__(
         self,
@@ -28,6 +33,7 @@ class Supervised:
         totals: StepTotals,
         *,
         old_logprobs_N: Tensor | None = None,
+        reference_logprobs_N: Tensor | None = None,
     ) -> Loss:
         weights_N = token_weights(self.aggregation, forward.response_N, totals)
-        return Loss(-(weights_N * forward.logprobs_N).sum())
+        return Loss(-weights_N * forward.logprobs_N)

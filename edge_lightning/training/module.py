@@ -179,11 +179,9 @@ class PolicyModule(L.LightningModule):
 
         That one's gradient is 0, which the optimizer must see: its moments decay as they would without leaving out.
         """
-        everyone = range(len(rollout.responses))
-        if self.objective.wants_every_response:
-            return list(everyone)
-        alive = [i for i in everyone if constants.alive_B[i]]
-        return alive or [min(everyone, key=lambda i: len(rollout.responses[i].completion_ids))]
+        alive = constants.alive_B.tolist()
+        wanted = [i for i, response in enumerate(rollout.responses) if self.objective.wants(response, alive[i])]
+        return wanted or [min(range(len(alive)), key=lambda i: len(rollout.responses[i].completion_ids))]
 
     def _clip(self) -> float:
         """Clip the gradient's norm; returns the norm before clipping."""

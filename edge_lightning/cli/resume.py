@@ -6,6 +6,7 @@ change only what does not change what was done so far.
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -102,6 +103,13 @@ def refuse_other_data(record: dict, folder: Path) -> None:
             f"resume={folder}: the problems of {record['source']} are not those that the run began with (see its "
             "data.json); put the data back as they were, or start a new run"
         )
+
+
+def move_aside(folder: Path) -> Path:
+    """Give a folder the first free name of name-1, name-2, ...; returns where it is now."""
+    numbers = itertools.count(1)
+    aside = next(path for n in numbers if not (path := folder.with_name(f"{folder.name}-{n}")).exists())
+    return folder.rename(aside)
 
 
 def _status(folder: Path) -> str | None:

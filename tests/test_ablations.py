@@ -1,0 +1,60 @@
+"""An ablation is a bundle of other options: what each changes against the whole method, and nothing else."""
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from edge_lightning.cli.hydra_app import CONF
+
+STAGES = ("engine", "correction", "advantage", "credit", "objective", "rollout")
+NO_CORRECTION = {"correction": "NoCorrection"}
+NO_EDA = {"credit": "NoCredit"}
+REFLECTION_ALONE = {"correction.reflect": 1.0, "correction.answer": 0.0, "correction.reference": 0.0}
+BUNDLES = {
+    "full": {},
+    "grpo": NO_CORRECTION | NO_EDA,
+    "force_r": REFLECTION_ALONE | NO_EDA,
+    "force_r_eda": REFLECTION_ALONE,
+    "sft": NO_CORRECTION
+    | NO_EDA
+    | {"engine": "ReferenceEngine", "advantage": "NoAdvantage", "objective": "Supervised", "rollout.group_size": 1},
+    "gec_only": NO_EDA,
+    "eda_only": NO_CORRECTION,
+    "gec_masked": NO_EDA | {"objective.injected_tokens": "masked"},
+    "gec_no_wrong_prefix": NO_EDA | {"objective.train_wrong_prefix": False},
+    "full_no_wrong_prefix": {"objective.train_wrong_prefix": False},
+}
+
+
+def composed(*overrides):
+    with initialize_config_dir(str(CONF), version_base=None):
+        return compose("fit", list(overrides))
+
+
+def differences(cfg, whole):
+    """Keys whose values differ; a stage of another class is one difference, its keys are its own."""
+    found = {}
+    for stage in STAGES:
+        here, there = cfg[stage].get("_target_"), whole[stage].get("_target_")
+        if here != there:
+            found[stage] = here.rsplit(".", 1)[1]
+        else:
+            found |= {f"{stage}.{key}": value for key, value in cfg[stage].items() if value != whole[stage][key]}
+    return found
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_a_bundle_changes_what_it_says_and_nothing_else(name):
+    cfg = composed(f"ablation={name}")
+    assert cfg.ablation.name == name
+    assert differences(cfg, composed("ablation=full")) == BUNDLES[name]
+
+
+def test_the_default_is_the_whole_method():
+    assert differences(composed(), composed("ablation=full")) == {}
+
+
+@pytest.mark.parametrize(("reflect", "answer", "reference"), [(0, 1, 0), (0, 0, 1), (0.25, 0.5, 0.25), (0.5, 0.5, 0)])
+def test_a_mix_of_branches_is_three_keys_on_the_command_line(reflect, answer, reference):
+    shares = {"reflect": reflect, "answer": answer, "reference": reference}
+    cfg = composed("ablation=full", *(f"correction.{key}={value}" for key, value in shares.items()))
+    assert {key: cfg.correction[key] for key in shares} == shares

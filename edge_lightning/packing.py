@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import torch
 
 from edge_lightning.tokens import TokenBatch
-from edge_lightning.types import Response
+from edge_lightning.types import Provenance, Response
 
 
 def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
     """Pack the responses at `indices` (positions in the step's list) into one row."""
-    input_ids, positions, lengths, predictors, targets, owner, sampled = [], [], [], [], [], [], []
+    input_ids, positions, lengths, predictors, targets, owner, sampled, corrected = [], [], [], [], [], [], [], []
     for index in indices:
         response = responses[index]
         start, prompt, answer = len(input_ids), len(response.prompt_ids), len(response.completion_ids)
@@ -32,6 +32,7 @@ def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
         targets += response.completion_ids
         owner += [index] * answer
         sampled += response.sampled_mask
+        corrected += [response.provenance is not Provenance.SAMPLED] * answer
     return TokenBatch(
         input_ids_T=torch.tensor(input_ids),
         position_ids_T=torch.tensor(positions),
@@ -40,6 +41,7 @@ def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
         target_N=torch.tensor(targets),
         response_N=torch.tensor(owner),
         sampled_N=torch.tensor(sampled, dtype=torch.bool),
+        corrected_N=torch.tensor(corrected, dtype=torch.bool),
         responses=tuple(indices),
     )
 

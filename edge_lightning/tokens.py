@@ -19,6 +19,7 @@ class TokenBatch:
         target_N: the response tokens.
         response_N: index in the step of each token's response.
         sampled_N: True where the policy sampled the token.
+        corrected_N: True where the token's response is not as the policy sampled it.
         responses: indices in the step of the responses that this micro-batch holds.
     """
 
@@ -29,6 +30,7 @@ class TokenBatch:
     target_N: Tensor
     response_N: Tensor
     sampled_N: Tensor
+    corrected_N: Tensor
     responses: tuple[int, ...]
 
     def to(self, device: torch.device) -> TokenBatch:

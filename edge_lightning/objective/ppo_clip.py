@@ -6,32 +6,39 @@ Source: EDGE-GRPO (arXiv:2507.21848), Eq. 1; the KL term is GRPO's (arXiv:2402.0
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from edge_lightning.errors import UserError
-from edge_lightning.masking import wrong_prefix_mask
 from edge_lightning.objective.base import Loss, StepTotals, check_aggregation, token_weights
+from edge_lightning.objective.injected import INJECTED_TOKENS, likelihood, shaped_advantage, trained_tokens
 from edge_lightning.objective.kl import kl_divergence
 from edge_lightning.tokens import Forward, TokenBatch
-from edge_lightning.types import Response
-
-INJECTED_TOKENS = ("as_sampled", "masked")
+from edge_lightning.types import Provenance, Response
 
 
 class PPOClip:
     """loss = -sum_t w_t [min(rho_t A_t, clip(rho_t, 1 - low, 1 + high) A_t) - beta KL_t],   rho_t = pi_theta / pi_old.
 
+    The sum is over the tokens that are trained on; the others stay in the denominators of w_t.
+
     Args:
         clip_low, clip_high: distances of the bounds from 1.
-        injected_tokens: `as_sampled` trains on tokens that the policy did not sample as if it had (ratio 1 at the first
-            update: advantage-weighted imitation, the paper's way); `masked` gives them no gradient.
+        injected_tokens: what stands in place of the surrogate for tokens that the policy did not sample.
+            `as_sampled` nothing does (ratio 1 at the first update: advantage-weighted imitation, the paper's way);
+            `masked` they have no gradient; `supervised` their log-likelihood, whatever the advantage; `shaped` LUFFY's
+            f(p) A without a clip.
+        supervised_weight: of a `supervised` token beside a sampled one with an advantage of 1.
+        shaping_gamma: the probability at which a `shaped` token has the largest gradient.
         train_wrong_prefix: False gives no gradient to the sampled tokens in front of an injected part, so that a
             correction's positive advantage does not praise the wrong working before it.
+        train_corrected: False gives no gradient to responses that correction changed, not even of the KL term; they still
+            stand in the statistics of their group.
         aggregation: `response_mean` (paper) or `token_mean`.
         kl_coefficient: beta, of the divergence from a frozen reference policy, over the tokens that are trained on; above 0
-            every response has a gradient, also where all advantages of its group are 0.
+            a response with such tokens has a gradient also where all advantages of its group are 0.
     """
 
     imitates = False
@@ -42,7 +49,10 @@ class PPOClip:
         clip_low: float = 0.2,
         clip_high: float = 0.2,
         injected_tokens: str = "as_sampled",
+        supervised_weight: float = 1.0,
+        shaping_gamma: float = 0.1,
         train_wrong_prefix: bool = True,
+        train_corrected: bool = True,
         aggregation: str = "response_mean",
         kl_coefficient: float = 0.0,
     ):
@@ -50,18 +60,36 @@ class PPOClip:
             raise UserError(f"objective.injected_tokens={injected_tokens}: one of {', '.join(INJECTED_TOKENS)} expected")
         if not 0 <= clip_low < 1 or clip_high < 0:
             raise UserError(f"objective.clip_low={clip_low}, clip_high={clip_high}: 0 <= low < 1 and 0 <= high expected")
+        if not 0 < supervised_weight < math.inf:
+            raise UserError(
+                f"objective.supervised_weight={supervised_weight}: above 0 expected; "
+                "set objective.injected_tokens=masked for no gradient"
+            )
+        if not 0 < shaping_gamma < math.inf:
+            raise UserError(f"objective.shaping_gamma={shaping_gamma}: above 0 expected, 0.1 is usual")
         if not 0 <= kl_coefficient < math.inf:
             raise UserError(f"objective.kl_coefficient={kl_coefficient}: at least 0 expected")
         self.clip_low = clip_low
         self.clip_high = clip_high
-        self.injected_tokens = injected_tokens
-        self.train_wrong_prefix = train_wrong_prefix
+        self.injected_gain = {
+            "supervised": partial(likelihood, weight=supervised_weight),
+            "shaped": partial(shaped_advantage, gamma=shaping_gamma),
+        }.get(injected_tokens)
+        self.supervises = injected_tokens == "supervised"
+        self.trained = partial(
+            trained_tokens, injected=injected_tokens != "masked", wrong_prefix=train_wrong_prefix, corrected=train_corrected
+        )
         self.aggregation = check_aggregation(aggregation)
         self.kl_coefficient = kl_coefficient
         self.needs_reference = kl_coefficient > 0
 
     def wants(self, response: Response, alive: bool) -> bool:
-        return alive or self.kl_coefficient > 0
+        """Whether a token that is trained on has a surrogate, a KL term or a likelihood."""
+        sampled_N = torch.tensor(response.sampled_mask)
+        corrected_N = torch.full_like(sampled_N, response.provenance is not Provenance.SAMPLED)
+        trained_N = self.trained(sampled_N, corrected_N, torch.zeros_like(sampled_N, dtype=torch.long))
+        supervised = self.supervises and bool((trained_N & ~sampled_N).any())
+        return supervised or ((alive or self.needs_reference) and bool(trained_N.any()))
 
     def __call__(
         self,
@@ -76,21 +104,15 @@ class PPOClip:
         old_N = forward.logprobs_N.detach() if old_logprobs_N is None else old_logprobs_N
         ratio_N = (forward.logprobs_N - old_N).exp()
         bounded_N = ratio_N.clamp(1 - self.clip_low, 1 + self.clip_high)
-        surrogate_N = torch.minimum(ratio_N * advantages_N, bounded_N * advantages_N)
-        weights_N = token_weights(self.aggregation, forward.response_N, totals) * self._trained(tokens)
-        clipped_N = bounded_N * advantages_N < ratio_N * advantages_N
-        terms_N = -weights_N * surrogate_N
+        gain_N = torch.minimum(ratio_N * advantages_N, bounded_N * advantages_N)
+        clipped_N = (bounded_N * advantages_N < ratio_N * advantages_N).float()
+        if self.injected_gain is not None:
+            gain_N = torch.where(tokens.sampled_N, gain_N, self.injected_gain(forward.logprobs_N, advantages_N))
+            ratio_N, clipped_N = (x.masked_fill(~tokens.sampled_N, torch.nan) for x in (ratio_N, clipped_N))
+        trained_N = self.trained(tokens.sampled_N, tokens.corrected_N, tokens.response_N)
+        weights_N = token_weights(self.aggregation, forward.response_N, totals) * trained_N
+        terms_N = -weights_N * gain_N
         if not self.needs_reference:
-            return Loss(terms_N, ratio_N.detach(), clipped_N.detach())
+            return Loss(terms_N, ratio_N.detach(), clipped_N)
         kl_N = kl_divergence(forward.logprobs_N, reference_logprobs_N)
-        return Loss(terms_N + self.kl_coefficient * weights_N * kl_N, ratio_N.detach(), clipped_N.detach(), kl_N.detach())
-
-    def _trained(self, tokens: TokenBatch) -> Tensor:
-        """True for the tokens that get a gradient."""
-        trained_N = torch.ones_like(tokens.sampled_N)
-        if self.injected_tokens == "masked":
-            trained_N &= tokens.sampled_N
-        if not self.train_wrong_prefix:
-            _, local_N = tokens.response_N.unique(return_inverse=True)
-            trained_N &= ~wrong_prefix_mask(tokens.sampled_N, local_N, len(tokens.responses))
-        return trained_N
+        return Loss(terms_N + self.kl_coefficient * weights_N * kl_N, ratio_N.detach(), clipped_N, kl_N.detach())

@@ -8,7 +8,7 @@ import torch
 from edge_lightning.credit.base import Constants
 from edge_lightning.experience import Rollout
 from edge_lightning.training.metrics import engine_gap, step_metrics
-from edge_lightning.training.module import Update
+from edge_lightning.training.update import Update
 from edge_lightning.types import Grade, Provenance
 from tests.by_hand import response
 
@@ -39,6 +39,7 @@ def rollout() -> Rollout:
         responses=group,
         advantages_B=torch.tensor([-1.0, -1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]),
         group_B=torch.tensor([0, 0, 0, 0, 1, 1, 1, 1]),
+        sampled_advantages_B=torch.zeros(8),
         seconds={"generate": 2.0, "grade": 0.5},
     )
 
@@ -57,10 +58,11 @@ def update(step: Rollout, **changes) -> Update:
         token_advantages_N=step.advantages_B[response_N],
         ratio_N=torch.ones(tokens),
         clipped_N=torch.zeros(tokens),
+        kl_N=torch.full((tokens,), NAN),
         scored=True,
         trained_responses=4,
-        loss=0.25,
-        gradient_norm=3.0,
+        losses=[0.25],
+        gradient_norms=[3.0],
         learning_rate=1e-3,
         seconds={"score": 1.0, "train": 4.0},
     )
@@ -134,19 +136,55 @@ def test_accuracy_by_provenance_is_that_of_the_responses_that_have_it():
     assert by_provenance == {"sampled": 4 / 5, "reflected": 0.0, "answer_injected": 1.0, "reference": 1.0}
 
 
-def test_injected_log_probability_is_the_mean_over_injected_tokens_of_a_provenance():
+def test_log_probabilities_are_split_by_provenance_and_by_origin():
     step = rollout()
     made = update(step)
     made.logprobs_N[3:8] = torch.tensor([-1.0, -1.0, -9.0, -1.0, -1.0])  # reflected, its cue at -9
     made.logprobs_N[8:12] = torch.tensor([-1.0, -2.0, -3.0, -7.0])  # answer injected after one token
     made.logprobs_N[12:14] = torch.tensor([-5.0, -6.0])  # reference
     found = step_metrics(step, made)
-    assert found["logprob/injected/reflected"] == -9.0
-    assert found["logprob/injected/answer_injected"] == -4.0
-    assert found["logprob/injected/reference"] == -5.5
-    assert "logprob/injected/sampled" not in found
     assert found["logprob/mean/reflected"] == pytest.approx(-13 / 5)
+    assert found["logprob/mean/answer_injected"] == pytest.approx(-13 / 4)
+    assert found["logprob/mean/reference"] == -5.5
     assert found["logprob/mean/sampled"] == -1.0
+    assert found["logprob/mean/injected_tokens"] == pytest.approx(-(9 + 2 + 3 + 7 + 5 + 6) / 6)
+    made.logprobs_N[3:5] = -4.0  # in front of the cue
+    made.logprobs_N[6:8] = -3.0  # behind it: sampled as well as the 15 of untouched responses at -1
+    found = step_metrics(step, made)
+    assert found["logprob/mean/wrong_prefix_tokens"] == pytest.approx(-(4 + 4 + 1) / 3)
+    assert found["logprob/mean/sampled_tokens"] == pytest.approx(-(15 + 2 * 3) / 17)
+
+
+def test_rewards_advantages_and_lengths_are_split_by_provenance_and_by_origin():
+    found = figures()
+    assert [found[f"reward/mean/{p}"] for p in ("sampled", "reflected", "answer_injected", "reference")] == [0.8, 0, 1, 1]
+    assert [found[f"advantage/mean/{p}"] for p in ("sampled", "reflected", "answer_injected")] == [
+        pytest.approx(-0.2),
+        -1,
+        1,
+    ]
+    assert found["length/mean/sampled"] == (3 + 2 + 2 + 2 + 6) / 5
+    assert found["reward/mean/injected_tokens"] == pytest.approx(5 / 6)  # 3 and 2 of right responses, 1 of a wrong one
+    assert found["advantage/mean/injected_tokens"] == pytest.approx((3 + 2 - 1) / 6)
+    assert found["advantage/mean/wrong_prefix_tokens"] == pytest.approx((1 - 2) / 3)
+    assert found["credit/token_advantage_mean/sampled_tokens"] == pytest.approx(-(3 + 2) / 17)
+    assert "relative_entropy/mean/sampled" not in found
+
+
+def test_the_ratio_is_split_and_its_maximum_kept():
+    step = rollout()
+    made = update(step)
+    made.ratio_N[8:12] = torch.tensor([1.0, 2.0, 4.0, NAN])
+    found = step_metrics(step, made)
+    assert found["ratio/mean/answer_injected"] == pytest.approx(7 / 3)
+    assert found["ratio/max/answer_injected"] == found["ratio/max/injected_tokens"] == 4.0
+    assert found["ratio/max/sampled_tokens"] == 1.0
+
+
+def test_the_variance_of_advantages_without_correction_is_that_of_the_first_rewards():
+    step = rollout()
+    step.sampled_advantages_B = torch.tensor([0.0] * 6 + [3.0, -1.0])
+    assert step_metrics(step, update(step))["advantage/variance_sampled"] == pytest.approx(10 / 8 - (2 / 8) ** 2)
 
 
 def test_entropy_is_reported_only_where_every_response_was_scored():

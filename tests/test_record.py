@@ -11,9 +11,9 @@ import torch
 from edge_lightning.credit.base import Constants
 from edge_lightning.experience import Rollout
 from edge_lightning.training import summary
-from edge_lightning.training.module import Update
 from edge_lightning.training.record import MetricsFile, cut_rollouts_from, write_rollout
 from edge_lightning.training.summary import training_figures, write_json
+from edge_lightning.training.update import Update
 from edge_lightning.types import Grade, Provenance
 from edge_lightning.versions import versions
 from tests.by_hand import PROBLEM, response
@@ -117,6 +117,7 @@ def step(**changes):
         responses=[first, second],
         advantages_B=torch.tensor([-1.0, 0.5]),
         group_B=torch.tensor([0, 0]),
+        sampled_advantages_B=torch.zeros(2),
     )
     update = Update(
         constants=Constants(rollout.advantages_B, rollout.advantages_B != 0, torch.tensor([0.5, 1.5]), torch.zeros(2) > 0),
@@ -126,10 +127,11 @@ def step(**changes):
         token_advantages_N=torch.tensor([-2.0, -2.0, -2.0, 1.0, 1.0]),
         ratio_N=torch.ones(5),
         clipped_N=torch.zeros(5),
+        kl_N=torch.full((5,), torch.nan),
         scored=True,
         trained_responses=2,
-        loss=0.0,
-        gradient_norm=0.0,
+        losses=[0.0],
+        gradient_norms=[0.0],
         learning_rate=0.0,
         seconds={},
     )

@@ -1,18 +1,18 @@
 """The figures of one step, from a filled rollout and the update made with it.
 
-Names are group/figure, with the provenance last where a figure is split by it. A figure that this step has no value for
-is absent. Entropies and log-probabilities are nats.
+Names are group/figure; part_metrics.py has those that are split by provenance and origin. A figure that this step has no
+value for is absent. Entropies and log-probabilities are nats.
 """
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from edge_lightning.advantage.grpo import tied_groups
 from edge_lightning.experience import Rollout
 from edge_lightning.masking import segment_count, segment_sum
-from edge_lightning.training.module import Update
+from edge_lightning.training.part_metrics import known_mean, part_metrics
+from edge_lightning.training.update import Update
 from edge_lightning.types import Provenance, Response
 
 
@@ -22,7 +22,8 @@ def step_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
         **reward_metrics(rollout),
         **token_counts(rollout.responses),
         **update_metrics(rollout, update),
-        **provenance_metrics(rollout.responses, update),
+        **part_metrics(rollout, update),
+        **update.gradient_shares,
         **engine_gap(rollout.responses, update),
         **{f"seconds/{stage}": seconds for stage, seconds in {**rollout.seconds, **update.seconds}.items()},
     }
@@ -77,6 +78,7 @@ def update_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
     advantages_N = update.token_advantages_N
     metrics = {
         "advantage/variance": float(rollout.advantages_B.var(correction=0)),
+        "advantage/variance_sampled": float(rollout.sampled_advantages_B.var(correction=0)),
         "advantage/abs_max": float(rollout.advantages_B.abs().max()),
         "credit/token_advantage_abs_max": float(advantages_N.abs().max()),
         "credit/token_advantage_variance": float(advantages_N.var(correction=0)),
@@ -94,26 +96,8 @@ def update_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
             "relative_entropy/max": float(phat_B.max()),
             "relative_entropy/clamped_fraction": float(update.constants.clamped_B.float().mean()),
         }
-    return metrics | _known_mean("ratio/mean", update.ratio_N) | _known_mean("clip/fraction", update.clipped_N)
-
-
-def provenance_metrics(responses: list[Response], update: Update) -> dict[str, float]:
-    """Figures by provenance of the response, over its sampled and its injected tokens."""
-    sampled_N = torch.tensor([flag for r in responses for flag in r.sampled_mask], dtype=torch.bool)
-    metrics = {}
-    for provenance in Provenance:
-        of_it_B = torch.tensor([r.provenance == provenance for r in responses])
-        of_it_N = of_it_B[update.response_N]
-        if not of_it_B.any():
-            continue
-        rights = [float(r.grade.right) for r in responses if r.provenance == provenance]
-        metrics[f"accuracy/corrected/{provenance}"] = sum(rights) / len(rights)
-        if update.scored:  # else only trained responses have entropies, and their mean is another figure
-            metrics |= _known_mean(f"entropy/mean/{provenance}", update.entropies_N[of_it_N])
-        metrics |= _known_mean(f"logprob/mean/{provenance}", update.logprobs_N[of_it_N])
-        metrics |= _known_mean(f"logprob/injected/{provenance}", update.logprobs_N[of_it_N & ~sampled_N])
-        metrics |= _known_mean(f"ratio/mean/{provenance}", update.ratio_N[of_it_N])
-        metrics |= _known_mean(f"clip/fraction/{provenance}", update.clipped_N[of_it_N])
+    for name, values_N in (("ratio/mean", update.ratio_N), ("clip/fraction", update.clipped_N), ("kl/mean", update.kl_N)):
+        metrics |= known_mean(name, values_N)
     return metrics
 
 
@@ -131,8 +115,3 @@ def engine_gap(responses: list[Response], update: Update) -> dict[str, float]:
 def _tokens_before_injection(response: Response) -> int:
     mask = response.sampled_mask
     return mask.index(False) if False in mask else len(mask)
-
-
-def _known_mean(name: str, values: Tensor) -> dict[str, float]:
-    known = values[~values.isnan()]
-    return {name: float(known.mean())} if len(known) else {}

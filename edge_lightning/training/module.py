@@ -1,18 +1,15 @@
 """The LightningModule: owns the policy, credit (EDA among them) and loss, optimizer and schedule.
 
-One batch is one rollout with its optimizer step, under manual optimisation: scoring where something needs it, then
+One batch is one rollout with its optimizer steps, under manual optimisation: scoring where something needs it, then
 forward, credit, objective and backward for one micro-batch after the other. There is no branch on a method's name.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import lightning as L
 import torch
-from torch import Tensor
 
 from edge_lightning.collective import alone
 from edge_lightning.credit.base import Constants, Credit, Scored
@@ -20,33 +17,14 @@ from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.experience import Rollout
 from edge_lightning.objective.base import Objective, StepTotals
 from edge_lightning.policy import Policy
-from edge_lightning.scoring import flat_positions, response_index, score
+from edge_lightning.scoring import response_index, score
 from edge_lightning.stopwatch import Stopwatch
-
-
-@dataclass
-class Update:
-    """What one optimizer step did, in the step's flat token order. NaN where no pass computed a value.
-
-    Attributes:
-        logprobs_N, entropies_N: under the policy that sampled, nats.
-        token_advantages_N: after credit; 0 for responses left out of the forward pass.
-        ratio_N, clipped_N: of the surrogate; NaN where the objective has none.
-    """
-
-    constants: Constants
-    response_N: Tensor
-    logprobs_N: Tensor
-    entropies_N: Tensor
-    token_advantages_N: Tensor
-    ratio_N: Tensor
-    clipped_N: Tensor
-    scored: bool
-    trained_responses: int
-    loss: float
-    gradient_norm: float
-    learning_rate: float
-    seconds: dict[str, float]
+from edge_lightning.tokens import TokenBatch
+from edge_lightning.training.gradient_shares import gradient_shares
+from edge_lightning.training.parts import parts_of
+from edge_lightning.training.reference_policy import ReferencePolicy
+from edge_lightning.training.step_loss import StepLoss
+from edge_lightning.training.update import Update
 
 
 class PolicyModule(L.LightningModule):
@@ -56,8 +34,12 @@ class PolicyModule(L.LightningModule):
         optimizer: parameters -> optimizer.
         schedule: optimizer -> learning-rate schedule, stepped once a rollout.
         gradient_clip_norm: None for no clipping.
+        updates_per_rollout: optimizer steps on each rollout, each over all of it (mu of GRPO); the ratio of the second and
+            later ones is to the policy that sampled.
         entropy_every_n_steps: score every response each n steps for the entropy metrics, also where no credit needs it;
             None: only where needed.
+        gradient_shares_every_n_steps: find out each n steps how much of the gradient comes from which responses and tokens,
+            which takes a backward pass more for each kind; None: never.
     """
 
     def __init__(
@@ -69,9 +51,13 @@ class PolicyModule(L.LightningModule):
         optimizer: Callable,
         schedule: Callable,
         gradient_clip_norm: float | None = 1.0,
+        updates_per_rollout: int = 1,
         entropy_every_n_steps: int | None = 1,
+        gradient_shares_every_n_steps: int | None = None,
     ):
+        require_at_least_one("rollout.updates_per_rollout", updates_per_rollout)
         require_at_least_one("module.entropy_every_n_steps", entropy_every_n_steps)
+        require_at_least_one("module.gradient_shares_every_n_steps", gradient_shares_every_n_steps)
         if gradient_clip_norm is not None and not gradient_clip_norm > 0:
             raise UserError(f"module.gradient_clip_norm={gradient_clip_norm}: above 0 expected, null for no clipping")
         super().__init__()
@@ -82,7 +68,10 @@ class PolicyModule(L.LightningModule):
         self.make_optimizer = optimizer
         self.make_schedule = schedule
         self.gradient_clip_norm = gradient_clip_norm
+        self.updates_per_rollout = updates_per_rollout
         self.entropy_every_n_steps = entropy_every_n_steps
+        self.gradient_shares_every_n_steps = gradient_shares_every_n_steps
+        self.reference = ReferencePolicy(policy) if objective.needs_reference else None
         self.update: Update | None = None
 
     def configure_optimizers(self):
@@ -105,27 +94,59 @@ class PolicyModule(L.LightningModule):
 
     def training_step(self, rollout: Rollout, batch_idx: int) -> None:
         clock = Stopwatch()
-        optimizer, schedule = self.optimizers(), self.lr_schedulers()
         with clock("score"):
             scored = self._score(rollout)
         constants = self.credit.prepare(scored, alone)
-        with clock("train"):
-            self.update = self._accumulate_gradients(rollout, scored, constants)
-            self.update.gradient_norm = self._clip()
-            self.update.learning_rate = optimizer.param_groups[0]["lr"]
-            refuse_non_finite(rollout.step, self.update)
-            optimizer.step()
-            schedule.step()
+        step_loss = StepLoss(
+            self.policy,
+            self.credit,
+            self.objective,
+            lambda chosen: self._micro_batches(rollout, chosen),
+            scored,
+            constants.to(self.device),
+            StepTotals(responses=len(rollout.responses), tokens=len(scored.response_N)),
+            self.device,
+        )
+        chosen = self._chosen(rollout, constants)
+        self.update = Update.begin(scored, constants, len(chosen))
+        for number in range(self.updates_per_rollout):
+            self._update_once(number, rollout, step_loss, chosen, clock)
         self.update.seconds = dict(clock.seconds)
+
+    def _update_once(self, number: int, rollout: Rollout, step_loss: StepLoss, chosen: list[int], clock: Stopwatch) -> None:
+        update, optimizer, schedule = self.update, self.optimizers(), self.lr_schedulers()
+        last = number == self.updates_per_rollout - 1
+        with clock("train"):
+            optimizer.zero_grad()
+            update.losses.append(0.0)
+            for piece in step_loss(chosen, None if number == 0 else update.logprobs_N):
+                self.manual_backward(piece.loss.value)
+                update.take(piece)
+        every = self.gradient_shares_every_n_steps
+        if number == 0 and every is not None and rollout.step % every == 0:
+            with clock("gradient_shares"):
+                parts = parts_of(rollout.responses, update.response_N)
+                parameters = [p for p in self.policy.parameters() if p.requires_grad]
+                update.gradient_shares = gradient_shares(step_loss, chosen, parts, parameters, self.manual_backward)
+        with clock("train"):
+            update.gradient_norms.append(self._clip())
+            update.refuse_non_finite(rollout.step)
+            if last:  # Lightning counts this one alone, so that its global step is the number of rollouts
+                update.learning_rate = optimizer.param_groups[0]["lr"]
+                optimizer.step()
+                schedule.step()
+            else:
+                optimizer.optimizer.step()
 
     def _score(self, rollout: Rollout) -> Scored:
         response_N = response_index(rollout.responses)
         every = self.entropy_every_n_steps
-        wanted = self.credit.needs_scores or (every is not None and rollout.step % every == 0)
-        found = None
-        if wanted:
-            batches = self.trainer.datamodule.micro_batches(rollout.responses, range(len(rollout.responses)))
-            found = score(self.policy, batches, response_N)
+        everyone = range(len(rollout.responses))
+        found = reference_N = None
+        if self.credit.needs_scores or (every is not None and rollout.step % every == 0):
+            found = score(self.policy, self._micro_batches(rollout, everyone), response_N)
+        if self.reference is not None:
+            reference_N = self.reference.logprobs(self._micro_batches(rollout, everyone), response_N, self.device)
         return Scored(
             advantages_B=rollout.advantages_B,
             group_B=rollout.group_B,
@@ -133,46 +154,11 @@ class PolicyModule(L.LightningModule):
             response_N=response_N,
             entropies_N=found.entropies_N if found else None,
             logprobs_N=found.logprobs_N if found else None,
+            reference_logprobs_N=reference_N,
         )
 
-    def _accumulate_gradients(self, rollout: Rollout, scored: Scored, constants: Constants) -> Update:
-        responses, response_N = rollout.responses, scored.response_N
-        chosen = self._chosen(rollout, constants)
-        totals = StepTotals(responses=len(responses), tokens=len(response_N))
-        nothing_N = torch.full((len(response_N),), torch.nan)
-        update = Update(
-            constants=constants,
-            response_N=response_N,
-            logprobs_N=nothing_N.clone() if scored.logprobs_N is None else scored.logprobs_N.clone(),
-            entropies_N=nothing_N.clone() if scored.entropies_N is None else scored.entropies_N.clone(),
-            token_advantages_N=torch.zeros(len(response_N)),
-            ratio_N=nothing_N.clone(),
-            clipped_N=nothing_N.clone(),
-            scored=scored.logprobs_N is not None,
-            trained_responses=len(chosen),
-            loss=0.0,
-            gradient_norm=0.0,
-            learning_rate=0.0,
-            seconds={},
-        )
-        here = constants.to(self.device)
-        self.optimizers().zero_grad()
-        for tokens in self.trainer.datamodule.micro_batches(responses, chosen):
-            tokens = tokens.to(self.device)
-            forward = self.policy(tokens)
-            advantages_N = self.credit.weigh(here, forward)
-            loss = self.objective(forward, advantages_N, tokens, totals)
-            self.manual_backward(loss.value)
-            place_N = flat_positions(tokens, response_N)
-            update.loss += float(loss.value.detach())
-            update.token_advantages_N[place_N] = advantages_N.detach().cpu()
-            if not update.scored:
-                update.logprobs_N[place_N] = forward.logprobs_N.detach().cpu()
-                update.entropies_N[place_N] = forward.entropies_N.detach().cpu()
-            if loss.ratio_N is not None:
-                update.ratio_N[place_N] = loss.ratio_N.cpu()
-                update.clipped_N[place_N] = loss.clipped_N.float().cpu()
-        return update
+    def _micro_batches(self, rollout: Rollout, chosen: Sequence[int]) -> list[TokenBatch]:
+        return self.trainer.datamodule.micro_batches(rollout.responses, chosen)
 
     def _chosen(self, rollout: Rollout, constants: Constants) -> list[int]:
         """Responses that get a forward pass: those with a possible gradient, or the shortest where none has one.
@@ -187,12 +173,3 @@ class PolicyModule(L.LightningModule):
         """Clip the gradient's norm; returns the norm before clipping."""
         limit = torch.inf if self.gradient_clip_norm is None else self.gradient_clip_norm
         return float(torch.nn.utils.clip_grad_norm_(self.policy.parameters(), limit))
-
-
-def refuse_non_finite(step: int, update: Update) -> None:
-    """Raise UserError before a step that would ruin the weights; those of the step before stay."""
-    if not (math.isfinite(update.loss) and math.isfinite(update.gradient_norm)):
-        raise UserError(
-            f"step {step}: loss {update.loss:g} and gradient norm {update.gradient_norm:g}, finite ones expected; "
-            "the weights were left as they were; lower optimizer.lr, or set credit.floor where relative entropy can be 0"
-        )

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from edge_lightning.experience import Rollout
-from edge_lightning.training.module import Update
+from edge_lightning.training.update import Update
 
 
 class MetricsFile:

@@ -1,0 +1,57 @@
+"""How much of a step's gradient comes from which part of its tokens, exactly.
+
+Cost: one forward and backward pass more for each part, over the responses that it has tokens in, and one copy of the
+gradient: the passes of a step with correction take about four times as long (EXPERIMENTS.md has a measurement).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from edge_lightning.training.step_loss import StepLoss
+
+
+def gradient_shares(
+    step_loss: StepLoss,
+    chosen: Sequence[int],
+    parts: Mapping[str, Tensor],
+    parameters: Sequence[torch.nn.Parameter],
+    backward: Callable[[Tensor], None],
+) -> dict[str, float]:
+    """Norm of the gradient of each part's terms of the loss, and its share of the whole.
+
+        g = sum_k g_k        gradient/norm/k = |g_k|        gradient/share/k = g_k . g / |g|^2
+
+    The shares of parts that together hold every token sum to 1; a part that pulls against the others has a negative one.
+    A part without gradient has norm 0 and share 0; where the whole gradient is 0 there are no shares.
+
+    Args:
+        chosen: the responses whose gradient stands in the parameters now; it stands there again afterwards.
+        parts: masks over the step's tokens.
+        backward: adds a loss's gradient to the parameters.
+    """
+    whole = [None if p.grad is None else p.grad.clone() for p in parameters]
+    squared = _dot(whole, whole)
+    figures = {}
+    for name, mask_N in parts.items():
+        of_it = [i for i in chosen if bool(mask_N[step_loss.scored.response_N == i].any())]
+        for parameter in parameters:
+            parameter.grad = None
+        for piece in step_loss(of_it) if of_it else ():
+            backward(piece.loss.terms_N[mask_N[piece.place_N].to(piece.loss.terms_N.device)].sum())
+        part = [p.grad for p in parameters]
+        figures[f"gradient/norm/{name}"] = _dot(part, part) ** 0.5
+        if squared > 0:
+            figures[f"gradient/share/{name}"] = _dot(part, whole) / squared
+    for parameter, gradient in zip(parameters, whole):
+        parameter.grad = gradient
+    return figures
+
+
+def _dot(left: Sequence[Tensor | None], right: Sequence[Tensor | None]) -> float:
+    """Inner product over all parameters, summed in float64; None counts as 0."""
+    pairs = [(a, b) for a, b in zip(left, right) if a is not None and b is not None]
+    return float(sum((a.double() * b.double()).sum() for a, b in pairs))

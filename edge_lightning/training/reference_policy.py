@@ -1,0 +1,30 @@
+"""The frozen policy that a KL term or a credit compares with: the one that the run began with.
+
+It is no part of the module, so that no checkpoint, optimizer or gradient sees it; a resumed run makes it anew from the
+same model, which is loaded before the checkpoint's weights are.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from edge_lightning.policy import Policy
+from edge_lightning.scoring import score
+from edge_lightning.tokens import TokenBatch
+
+
+class ReferencePolicy:
+    """A frozen copy of a policy as it is now; costs its weights once more in memory."""
+
+    def __init__(self, policy: Policy):
+        self.policy = Policy(copy.deepcopy(policy.model), policy.tokenizer, temperature=policy.temperature)
+        self.policy.requires_grad_(False)
+
+    def logprobs(self, micro_batches: Iterable[TokenBatch], response_N: Tensor, device: torch.device) -> Tensor:
+        """logprobs_N of a step's tokens in their flat order, nats at the sampling temperature."""
+        self.policy.to(device)
+        return score(self.policy, micro_batches, response_N).logprobs_N

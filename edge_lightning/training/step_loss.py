@@ -1,0 +1,74 @@
+"""The loss of one step as a function of the current weights, one micro-batch after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from edge_lightning.credit.base import Constants, Credit, Scored
+from edge_lightning.objective.base import Loss, Objective, StepTotals
+from edge_lightning.policy import Policy
+from edge_lightning.scoring import flat_positions
+from edge_lightning.tokens import Forward, TokenBatch
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A micro-batch's share of the loss.
+
+    Attributes:
+        place_N: where its tokens stand in the step's flat order.
+        advantages_N: after credit.
+    """
+
+    place_N: Tensor
+    forward: Forward
+    advantages_N: Tensor
+    loss: Loss
+
+
+@dataclass(frozen=True)
+class StepLoss:
+    """Calls policy, credit and objective; the pieces' losses sum to the step's.
+
+    Attributes:
+        micro_batches: packs the chosen responses of the step.
+        scored, constants: of the step; constants on `device`.
+        totals: what the loss is divided by, whichever responses are chosen.
+    """
+
+    policy: Policy
+    credit: Credit
+    objective: Objective
+    micro_batches: Callable[[Sequence[int]], list[TokenBatch]]
+    scored: Scored
+    constants: Constants
+    totals: StepTotals
+    device: torch.device
+
+    def __call__(self, chosen: Sequence[int], old_logprobs_N: Tensor | None = None) -> Iterator[Piece]:
+        """The pieces of the chosen responses, each with a graph of its own; take the gradient of one before the next.
+
+        Args:
+            old_logprobs_N: under the policy that sampled, in the step's flat order; None at the first update.
+        """
+        for tokens in self.micro_batches(chosen):
+            place_N = flat_positions(tokens, self.scored.response_N)
+            tokens = tokens.to(self.device)
+            forward = self.policy(tokens)
+            advantages_N = self.credit.weigh(self.constants, forward)
+            loss = self.objective(
+                forward,
+                advantages_N,
+                tokens,
+                self.totals,
+                old_logprobs_N=self._of(old_logprobs_N, place_N),
+                reference_logprobs_N=self._of(self.scored.reference_logprobs_N, place_N),
+            )
+            yield Piece(place_N, forward, advantages_N, loss)
+
+    def _of(self, values_N: Tensor | None, place_N: Tensor) -> Tensor | None:
+        return None if values_N is None else values_N[place_N].to(self.device)

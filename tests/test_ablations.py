@@ -9,6 +9,7 @@ STAGES = ("engine", "correction", "advantage", "credit", "objective", "rollout")
 NO_CORRECTION = {"correction": "NoCorrection"}
 NO_EDA = {"credit": "NoCredit"}
 REFLECTION_ALONE = {"correction.reflect": 1.0, "correction.answer": 0.0, "correction.reference": 0.0}
+WRONG_ANSWER = {"correction.answer": 0.5, "correction.reference": 0.0, "correction.answer_given": "wrong"}
 BUNDLES = {
     "full": {},
     "grpo": NO_CORRECTION | NO_EDA,
@@ -22,6 +23,14 @@ BUNDLES = {
     "gec_masked": NO_EDA | {"objective.injected_tokens": "masked"},
     "gec_no_wrong_prefix": NO_EDA | {"objective.train_wrong_prefix": False},
     "full_no_wrong_prefix": {"objective.train_wrong_prefix": False},
+    "gec_wrong_answer": NO_EDA | WRONG_ANSWER,
+    "gec_wrong_label": NO_EDA | WRONG_ANSWER | {"correction.reward_wrong_answer_as_right": True},
+    "gec_foreign_reference": NO_EDA
+    | {"correction.answer": 0.0, "correction.reference": 0.5, "correction.reference_given": "foreign"},
+    "gec_supervised": NO_EDA | {"objective.injected_tokens": "supervised"},
+    "gec_shaped": NO_EDA | {"objective.injected_tokens": "shaped"},
+    "gec_statistics_only": NO_EDA | {"objective.train_corrected": False},
+    "full_sampled_baseline": {"advantage": "SampledBaseline"},
 }
 
 
@@ -58,3 +67,7 @@ def test_a_mix_of_branches_is_three_keys_on_the_command_line(reflect, answer, re
     shares = {"reflect": reflect, "answer": answer, "reference": reference}
     cfg = composed("ablation=full", *(f"correction.{key}={value}" for key, value in shares.items()))
     assert {key: cfg.correction[key] for key in shares} == shares
+
+
+def test_every_ablation_is_held_against_the_whole_method():
+    assert sorted(BUNDLES) == sorted(path.stem for path in (CONF / "ablation").glob("*.yaml"))

@@ -8,6 +8,7 @@ import torch
 
 from edge_lightning.advantage.grpo import GroupRelative, tied_groups
 from edge_lightning.advantage.none import NoAdvantage
+from edge_lightning.advantage.sampled_baseline import SampledBaseline
 
 ONE_GROUP = torch.zeros(4, dtype=torch.long)
 
@@ -91,3 +92,52 @@ def test_tied_groups_are_those_with_one_reward():
 
 def test_no_advantage_is_zero():
     assert NoAdvantage()(torch.tensor([1.0, 0.0]), torch.tensor([0, 1]), 2).tolist() == [0.0, 0.0]
+
+
+def test_the_sampled_baseline_is_the_mean_before_correction():
+    # before: 1, 0, 0, 0, mean 1/4; after: 1, 1, 0, 0. The deviation of either is nowhere.
+    first, now = torch.tensor([1.0, 0.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 0.0, 0.0])
+    advantages = SampledBaseline()(now, ONE_GROUP, 1, sampled_rewards_B=first)
+    assert advantages.tolist() == [0.75, 0.75, -0.25, -0.25]
+
+
+def test_a_group_corrected_altogether_has_a_sampled_baseline_to_exceed():
+    first, now = torch.zeros(4), torch.ones(4)
+    assert SampledBaseline()(now, ONE_GROUP, 1, sampled_rewards_B=first).tolist() == [1.0] * 4
+    assert GroupRelative()(now, ONE_GROUP, 1, sampled_rewards_B=first).tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("reward", [0.0, 1.0, 0.1, 1 / 3])
+@pytest.mark.parametrize("size", [2, 3, 7, 8])
+def test_equal_rewards_without_correction_are_exactly_zero_against_the_sampled_baseline(reward, size):
+    rewards = torch.full((size,), reward, dtype=torch.float64)
+    found = SampledBaseline()(rewards, torch.zeros(size, dtype=torch.long), 1, sampled_rewards_B=rewards)
+    assert found.tolist() == [0.0] * size
+
+
+def test_sampled_baselines_of_groups_do_not_see_each_other():
+    first, now = torch.tensor([0.0, 4.0, 1.0, 1.0]), torch.tensor([2.0, 4.0, 1.0, 5.0])
+    order = torch.tensor([2, 0, 3, 1])
+    groups = torch.tensor([0, 0, 1, 1])
+    found = SampledBaseline()(now[order], groups[order], 2, sampled_rewards_B=first[order])
+    assert found.tolist() == [0.0, 0.0, 4.0, 2.0]  # baselines 2 and 1
+
+
+def test_a_sampled_baseline_of_a_group_spread_over_two_ranks_is_one():
+    first, now = torch.tensor([1.0, 0.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 0.0, 1.0])
+    ranks, zeros = Ranks(), torch.zeros(2, dtype=torch.long)
+    with ThreadPoolExecutor(2) as pool:
+        parts = list(
+            pool.map(
+                lambda r: SampledBaseline()(
+                    now[2 * r : 2 * r + 2], zeros, 1, ranks.all_reduce(r), sampled_rewards_B=first[2 * r : 2 * r + 2]
+                ),
+                range(2),
+            )
+        )
+    assert torch.cat(parts).tolist() == [0.75, 0.75, -0.25, 0.75]
+
+
+def test_a_sampled_baseline_without_the_sampled_rewards_is_an_error():
+    with pytest.raises(ValueError, match="the rewards before correction expected, None came"):
+        SampledBaseline()(torch.tensor([1.0, 0.0]), torch.tensor([0, 0]), 1)

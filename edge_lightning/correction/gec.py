@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from edge_lightning.correction.base import CorrectionTools, inject, reflect, without_eos
+from edge_lightning.correction.base import CorrectionTools, reflect
+from edge_lightning.correction.injection import ANSWER_SLOT, foreign_solution, own_solution, right_answer, wrong_answer
 from edge_lightning.errors import UserError
-from edge_lightning.types import Provenance, Response
+from edge_lightning.types import Response
 
-ANSWER_SLOT = "ANSWER"
 ANSWER_TOKENS = 32  # room for a final answer; a longer one is given only where it happens to fit
 
 
@@ -26,7 +26,8 @@ class GuidedErrorCorrection:
         reference   the reference solution + end of sequence in place of the response
 
     Where no reference solution can be used (there is none, it does not fit, or it does not grade right), the answer is given
-    instead; where no answer can be given (it does not fit, or does not grade right when pasted), the response reflects.
+    instead; where no answer can be given (it does not fit, or does not grade right when pasted), the response reflects. So
+    it does where a control finds nothing to put in: then no truth is put in either.
 
     Args:
         reflect, answer, reference: probabilities of the branches, summing to 1.
@@ -35,8 +36,15 @@ class GuidedErrorCorrection:
         reflection_limit: new tokens of a reflection, in addition to the response limit.
         verified_references_only: take only reference solutions that grade right; False takes any, as the paper does, so
             that a response can be replaced by a solution with another answer and keep a reward of 0.
+        answer_given: `right`, or as a control `wrong`: the answer of another training problem, which grades wrong and is
+            not what the response has said by itself. It is graded as it is.
+        reward_wrong_answer_as_right: a wrong answer gets the grade that the right one would have got in its place, so that
+            it counts as right wherever grades are read, also in the figures `*/corrected`: difference without truth.
+        reference_given: `own`, or as a control `foreign`: the solution of another training problem, which does not grade
+            right. It is graded as it is.
     Raises:
-        UserError: the probabilities are no distribution, the answer text has no slot, or the limit is below 1.
+        UserError: the probabilities are no distribution, the answer text has no slot, the limit is below 1, an option is
+            none, or no wrong answer is given that could be rewarded.
     """
 
     def __init__(
@@ -49,6 +57,9 @@ class GuidedErrorCorrection:
         answer_text: str = ("\nWait! Something is wrong here. After verification, the correct answer is \\boxed{ANSWER}."),
         reflection_limit: int = 256,
         verified_references_only: bool = True,
+        answer_given: str = "right",
+        reward_wrong_answer_as_right: bool = False,
+        reference_given: str = "own",
     ):
         shares = (reflect, answer, reference)
         if min(shares) < 0 or not math.isclose(sum(shares), 1.0, abs_tol=1e-9):
@@ -60,12 +71,24 @@ class GuidedErrorCorrection:
             raise UserError(f"correction.answer_text={answer_text!r}: the word {ANSWER_SLOT} expected in it")
         if reflection_limit < 1:
             raise UserError(f"correction.reflection_limit={reflection_limit}: at least 1 expected")
+        if answer_given not in ("right", "wrong"):
+            raise UserError(f"correction.answer_given={answer_given}: right or wrong expected")
+        if reference_given not in ("own", "foreign"):
+            raise UserError(f"correction.reference_given={reference_given}: own or foreign expected")
+        if reward_wrong_answer_as_right and answer_given == "right":
+            raise UserError(
+                "correction.reward_wrong_answer_as_right=True: correction.answer_given=wrong expected beside it; "
+                "set one of the two"
+            )
         self.reflect = reflect
         self.answer = answer
         self.cue = cue
         self.answer_text = answer_text
         self.reflection_limit = reflection_limit
         self.verified_references_only = verified_references_only
+        self.gives_right_answer = answer_given == "right"
+        self.reward_wrong_answer_as_right = reward_wrong_answer_as_right
+        self.gives_own_solution = reference_given == "own"
 
     def extra_tokens(self, encode: Callable[[str], tuple[int, ...]]) -> int:
         reflection = len(encode(self.cue)) + self.reflection_limit
@@ -92,39 +115,17 @@ class GuidedErrorCorrection:
         draw = tools.uniform(response, "correction")
         if draw < self.reflect:
             return None
-        if draw >= self.reflect + self.answer:
-            replaced = self._give_reference(response, tools)
-            if replaced is not None:
-                return replaced
-        return self._give_answer(response, tools)
+        if draw < self.reflect + self.answer:
+            return self._give_answer(response, tools)
+        if not self.gives_own_solution:
+            return foreign_solution(response, self.verified_references_only, tools)
+        return own_solution(response, self.verified_references_only, tools) or self._give_answer(response, tools)
 
     def _give_answer(self, response: Response, tools: CorrectionTools) -> Response | None:
-        text = self.answer_text.replace(ANSWER_SLOT, response.problem.answers[0])
-        given = inject(without_eos(response, tools.eos_ids), (*tools.encode(text), tools.eos_ids[0]))
-        text = tools.decode(given.completion_ids)
-        if not _fits(given, tools) or not tools.grade(response, text).right:
-            return None
-        return replace(given, provenance=Provenance.ANSWER_INJECTED, text=text, finish_reason="stop")
-
-    def _give_reference(self, response: Response, tools: CorrectionTools) -> Response | None:
-        solution = response.problem.solution
-        if solution is None or not solution.strip():
-            return None
-        if self.verified_references_only and not _grades_right(response, tools):
-            return None
-        bare = replace(response, completion_ids=(), sampled_mask=(), engine_logprobs=())
-        given = inject(bare, (*tools.encode(solution), tools.eos_ids[0]))
-        if not _fits(given, tools):
-            return None
-        text = tools.decode(given.completion_ids)
-        return replace(given, provenance=Provenance.REFERENCE, text=text, finish_reason="stop")
-
-
-def _grades_right(response: Response, tools: CorrectionTools) -> bool:
-    """Whether the problem's solution grades right, as was found when the data were loaded, else as is found now."""
-    found = response.problem.solution_right
-    return tools.grade(response, response.problem.solution).right if found is None else found
-
-
-def _fits(response: Response, tools: CorrectionTools) -> bool:
-    return len(response.prompt_ids) + len(response.completion_ids) <= tools.length_limit
+        if self.gives_right_answer:
+            return right_answer(response, self.answer_text, tools)
+        wrong = wrong_answer(response, self.answer_text, tools)
+        if wrong is None or not self.reward_wrong_answer_as_right:
+            return wrong
+        right = right_answer(response, self.answer_text, tools)
+        return None if right is None else replace(wrong, grade=tools.grade(right, right.text))

@@ -20,6 +20,7 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from edge_lightning.errors import UserError
 from edge_lightning.head import logprobs_and_entropies
+from edge_lightning.padding import padding_entropies
 from edge_lightning.tokens import Forward, TokenBatch
 
 PACKED = "edge_packed"
@@ -66,8 +67,13 @@ class Policy(nn.Module):
         """Text of the ids, special tokens left out."""
         return self.tokenizer.decode(list(ids), skip_special_tokens=True)
 
-    def forward(self, batch: TokenBatch) -> Forward:
-        """Log-probabilities and entropies of the response tokens of a packed row."""
+    def forward(self, batch: TokenBatch, *, padded_to: int | None = None) -> Forward:
+        """Log-probabilities and entropies of the response tokens of a packed row.
+
+        Args:
+            padded_to: add the entropies at the padding that brings each response to this length, at the cost of a second
+                pass; None: there is no padding.
+        """
         hidden = self.model.base_model(
             input_ids=batch.input_ids_T[None],
             position_ids=batch.position_ids_T[None],
@@ -79,7 +85,11 @@ class Policy(nn.Module):
         logprobs_N, entropies_N = logprobs_and_entropies(
             hidden[batch.predictor_N], head.weight, batch.target_N, temperature=self.temperature, bias_V=head.bias
         )
-        return Forward(logprobs_N, entropies_N, batch.response_N)
+        padding_entropy_B = None
+        if padded_to is not None:
+            pad_id = self.eos_ids[0] if self.tokenizer.pad_token_id is None else self.tokenizer.pad_token_id
+            padding_entropy_B = padding_entropies(self.model, batch, padded_to, pad_id=pad_id, temperature=self.temperature)
+        return Forward(logprobs_N, entropies_N, batch.response_N, padding_entropy_B)
 
     def checksum(self) -> str:
         """A hash of up to 64 values of every weight, evenly spread: tells policies apart, not adversaries."""

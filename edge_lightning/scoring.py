@@ -30,14 +30,23 @@ def flat_positions(tokens: TokenBatch, response_N: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def score(policy: Policy, micro_batches: Iterable[TokenBatch], response_N: Tensor) -> Forward:
-    """Log-probabilities and entropies of every response token, on the CPU, in the step's flat order."""
+def score(
+    policy: Policy, micro_batches: Iterable[TokenBatch], response_N: Tensor, *, padded_to: int | None = None
+) -> Forward:
+    """Log-probabilities and entropies of every response token, on the CPU, in the step's flat order.
+
+    Args:
+        padded_to: also the entropies at the padding that brings each response to this length; None: there is no padding.
+    """
     logprobs_N = torch.full((len(response_N),), torch.nan)
     entropies_N = torch.full((len(response_N),), torch.nan)
+    padding_B = None if padded_to is None else torch.full((int(response_N[-1]) + 1,), torch.nan)
     device = next(policy.parameters()).device
     for tokens in micro_batches:
-        forward = policy(tokens.to(device))
+        forward = policy(tokens.to(device), padded_to=padded_to)
         position_N = flat_positions(tokens, response_N)
         logprobs_N[position_N] = forward.logprobs_N.cpu()
         entropies_N[position_N] = forward.entropies_N.cpu()
-    return Forward(logprobs_N, entropies_N, response_N)
+        if padding_B is not None:
+            padding_B[sorted(tokens.responses)] = forward.padding_entropy_B.cpu()
+    return Forward(logprobs_N, entropies_N, response_N, padding_B)

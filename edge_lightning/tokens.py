@@ -45,8 +45,11 @@ class Forward:
     Attributes:
         logprobs_N, entropies_N: nats at the sampling temperature, float32.
         response_N: index in the step of each token's response.
+        padding_entropy_B: sum of the entropies at the padding of each response, nats, ascending by the response's index;
+            None where no padding was asked for. See padding.py.
     """
 
     logprobs_N: Tensor
     entropies_N: Tensor
     response_N: Tensor
+    padding_entropy_B: Tensor | None = None

@@ -9,10 +9,10 @@ STAGES = ("data", "prompts", "rewards", "correction", "advantage", "credit", "ob
 FLOORS = {
     0: ("types", "tokens", "masking", "seeds", "errors", "stopwatch", "collective", "versions"),
     1: STAGES,
-    2: ("engine", "policy", "head", "packing", "scoring", "tiny"),
+    2: ("engine", "policy", "head", "packing", "padding", "scoring", "tiny"),
     3: ("experience", "curation", "screening"),
     4: ("training", "evaluation"),
-    5: ("cli", "__main__"),
+    5: ("report", "cli", "__main__"),
 }
 FLOOR = {name: floor for floor, names in FLOORS.items() for name in names}
 

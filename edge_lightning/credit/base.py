@@ -26,6 +26,8 @@ class Scored:
         response_N: index of each token's response.
         entropies_N, logprobs_N: nats at the sampling temperature; None where no scoring pass ran.
         reference_logprobs_N: under a frozen reference policy, nats; None where nothing needs it.
+        padding_entropy_B: sum of the entropies at the padding that brings each response to the length of the longest here,
+            nats; None where nothing needs it.
     """
 
     advantages_B: Tensor
@@ -35,6 +37,7 @@ class Scored:
     entropies_N: Tensor | None = None
     logprobs_N: Tensor | None = None
     reference_logprobs_N: Tensor | None = None
+    padding_entropy_B: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,11 @@ class Credit(Protocol):
 
     Attributes:
         needs_scores: whether `prepare` reads entropies or log-probabilities.
+        needs_padding: whether entropies at padding are read too.
     """
 
     needs_scores: bool
+    needs_padding: bool
 
     def prepare(self, scored: Scored, all_reduce: AllReduce) -> Constants:
         """The constants of a step; group statistics span all ranks."""

@@ -13,6 +13,7 @@ class NoCredit:
     """A_t = A_i."""
 
     needs_scores = False
+    needs_padding = False
 
     def prepare(self, scored: Scored, all_reduce: AllReduce = alone) -> Constants:
         return Constants(scored.advantages_B, scored.advantages_B != 0)

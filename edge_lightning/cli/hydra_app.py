@@ -7,10 +7,8 @@ Hydra's own decorator reads sys.argv, where the command's name would stand in th
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,14 +22,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from edge_lightning.cli.multirun import multirun, sweep_overrides
 from edge_lightning.cli.resume import quoted, resume_overrides
 from edge_lightning.errors import UserError
-from edge_lightning.evaluation.benchmark import AVERAGE
 
 PACKAGE = Path(__file__).resolve().parents[1]
 CONF = next(folder for folder in (PACKAGE / "conf", PACKAGE.parent / "conf") if folder.is_dir())
 TRACEBACK = "EDGE_LIGHTNING_TRACEBACK"
-FILE_FIRST = ("grade",)  # commands whose first argument is a file
+FILE_FIRST = {"grade": "file", "report": "folder"}  # the key that a command's first argument stands for
 
 Task = Callable[[DictConfig, Path], None]
 
@@ -48,17 +46,22 @@ def run(command: str, arguments: list[str], task: Task) -> int:
         _refuse_other_flags(args)
         if command in FILE_FIRST:
             if args.multirun:
-                raise UserError("-m is not supported; one file at a time")
-            args.overrides = _with_file_named(args.overrides)
+                raise UserError(f"-m is not supported; one {FILE_FIRST[command]} at a time")
+            args.overrides = _with_file_named(FILE_FIRST[command], args.overrides)
         _refuse_groups_without_option(args.overrides)
-        overrides = [_with_path_quoted(override) for override in resume_overrides(args.overrides, command)]
+        many, goes_on = args.multirun or "hydra.mode=MULTIRUN" in args.overrides, False
+        if many:
+            overrides, goes_on = sweep_overrides(args.overrides, command)
+        else:
+            overrides = resume_overrides(args.overrides, command)
+        overrides = [_with_path_quoted(override) for override in overrides]
         hydra = Hydra.create_main_hydra2("edge_lightning", create_config_search_path(str(CONF)))
         try:
             if args.cfg:
                 hydra.show_cfg(command, overrides, cfg_type=args.cfg, package=args.package, resolve=True)
                 return 0
-            if args.multirun or hydra.get_mode(command, overrides) is RunMode.MULTIRUN:
-                return _multirun(hydra, command, overrides)
+            if many:
+                return multirun(hydra, command, overrides, goes_on=goes_on)
             failure = hydra.run(command, lambda cfg: _failure_of(task, cfg), overrides).return_value
             if failure is not None:
                 raise failure
@@ -93,11 +96,11 @@ def _refuse_groups_without_option(overrides: list[str]) -> None:
             raise UserError(f"{group}=null: one of {', '.join(options)} expected")
 
 
-def _with_file_named(arguments: list[str]) -> list[str]:
-    """A first argument that is a file, or can be nothing else, as file=..., whatever characters are in it."""
+def _with_file_named(key: str, arguments: list[str]) -> list[str]:
+    """A first argument that is a path, or can be nothing else, as key=..., whatever characters are in it."""
     if not arguments or ("=" in arguments[0] and not Path(arguments[0]).exists()):
         return arguments
-    return [f"file={quoted(arguments[0].replace('${', chr(92) + '${'))}", *arguments[1:]]
+    return [f"{key}={quoted(arguments[0].replace('${', chr(92) + '${'))}", *arguments[1:]]
 
 
 def _with_path_quoted(override: str) -> str:
@@ -112,45 +115,6 @@ def _failure_of(task: Task, cfg: DictConfig) -> Exception | None:
         task(cfg, Path(HydraConfig.get().runtime.output_dir))
     except Exception as error:
         return error
-
-
-def _multirun(hydra: Hydra, command: str, overrides: list[str]) -> int:
-    """Each job is a fresh process with the command line of a single run; a failed one is listed, the rest go on."""
-    failed, folders = [], []
-
-    def start(cfg: DictConfig) -> None:
-        job = HydraConfig.get()
-        folders.append(Path(job.runtime.output_dir))
-        line = [command, *job.overrides.task, f"hydra.run.dir={quoted(job.runtime.output_dir)}"]
-        print(f"job {job.job.num}: edge-lightning {' '.join(line[:-1])}", flush=True)
-        if subprocess.run([sys.executable, "-m", "edge_lightning", *line]).returncode:
-            failed.append(f"job {job.job.num}: {' '.join(line[1:-1])}")
-
-    hydra.multirun(command, start, overrides)
-    for folder in folders:
-        print(outcome(folder), flush=True)
-    for line in failed:
-        print(f"failed: {line}", file=sys.stderr)
-    return 1 if failed else 0
-
-
-def outcome(folder: Path) -> str:
-    """One line on a finished or failed job, from its summary."""
-    path = folder / "summary.json"
-    if not path.exists():
-        return f"failed       {folder}"
-    summary = json.loads(path.read_text())
-    before, after = summary.get("before") or {}, summary.get("after") or summary.get("metrics") or {}
-    names = [name for name in after if name.endswith("/accuracy")]
-    if f"{AVERAGE}/accuracy" in names:  # of several benchmarks
-        names = [f"{AVERAGE}/accuracy"]
-    scores = [
-        f"{name.removesuffix('/accuracy')} pass@1 "
-        + (f"{before[name]:.3f} -> " if name in before else "")
-        + f"{after[name]:.3f}"
-        for name in names
-    ]
-    return f"{summary['status']:<12} {', '.join(scores)}  {os.path.relpath(folder)}"
 
 
 def one_line(error: BaseException, command: str) -> str:
@@ -196,7 +160,8 @@ def help_text(command: str) -> str:
     lines = (CONF / f"{command}.yaml").read_text().splitlines()
     groups = [line.strip(" -").split(":")[0] for line in lines if line.startswith("  - ") and ": " in line]
     usage, purpose = lines[0].removeprefix("# ").split(": ", 1)
-    text = f"usage: {usage} [group=option ...] [key=value ...]\n\n{purpose}\n\ngroups:\n"
+    text = f"usage: {usage} [group=option ...] [key=value ...]\n\n{purpose}\n"
+    text += "\ngroups:\n" if any("override" not in group for group in groups) else ""
     for group in groups:
         options = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
         if options and "override" not in group:

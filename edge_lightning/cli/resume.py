@@ -42,7 +42,9 @@ def resume_overrides(overrides: list[str], command: str) -> list[str]:
     folder = Path(given[-1])
     recorded = folder / ".hydra" / "overrides.yaml"
     begun = recorded.exists() and (folder / "config.yaml").exists()
-    earlier_command = _read(folder / "config.yaml").get("command") if begun else command
+    if not begun and (folder / "multirun.yaml").exists():
+        raise UserError(f"resume={folder}: that is a multirun; go on with it by edge-lightning {command} -m resume={folder}")
+    earlier_command = read_yaml(folder / "config.yaml").get("command") if begun else command
     if earlier_command != command:
         raise UserError(
             f"resume={folder}: that folder is of edge-lightning {earlier_command}; go on with it by that command"
@@ -57,7 +59,7 @@ def resume_overrides(overrides: list[str], command: str) -> list[str]:
         raise UserError(
             f"resume={folder}: the folder of a {command} that has begun expected; give a folder under outputs/{command}/"
         )
-    earlier = _read(recorded) or []
+    earlier = read_yaml(recorded) or []
     rest = [o for o in (*earlier, *overrides) if not o.startswith("resume=")]
     # Hydra's own record stays the first run's: what is refused later on must not stand in it.
     return [*rest, f"resume={quoted(folder)}", f"hydra.run.dir={quoted(folder)}", "hydra.output_subdir=null"]
@@ -67,15 +69,25 @@ def last_checkpoint(folder: Path) -> Path:
     return folder / "checkpoints" / "last.ckpt"
 
 
+def can_go_on(folder: Path, command: str) -> bool:
+    """Whether `resume=folder` finds what it goes on from: a training a checkpoint, another command its configuration."""
+    begun = all((folder / name).exists() for name in (".hydra/overrides.yaml", "config.yaml"))
+    return begun and (command != "fit" or last_checkpoint(folder).exists())
+
+
+def is_finished(folder: Path) -> bool:
+    return _status(folder) == "finished"
+
+
 def refuse_finished(folder: Path) -> None:
     """Raise UserError where the run has nothing left to do."""
-    if _status(folder) == "finished":
+    if is_finished(folder):
         raise UserError(f"resume={folder}: an unfinished run expected, that one has done all it had to do; start a new run")
 
 
 def refuse_second_run(folder: Path) -> None:
     """Raise UserError where another run has left its record: a new one would overwrite it bit by bit."""
-    if _status(folder) == "finished" or any((folder / name).exists() for name in ("metrics.csv", "evaluation")):
+    if is_finished(folder) or any((folder / name).exists() for name in ("metrics.csv", "evaluation")):
         raise UserError(
             f"hydra.run.dir={folder}: the record of a run is there already; go on with it by resume={folder}, "
             "or give another folder"
@@ -84,7 +96,7 @@ def refuse_second_run(folder: Path) -> None:
 
 def refuse_changes(cfg: DictConfig, folder: Path) -> None:
     """Raise UserError where the configuration differs from the run's own in a key that may not change."""
-    before = _flat(_read(folder / "config.yaml"))
+    before = _flat(read_yaml(folder / "config.yaml"))
     now = _flat(OmegaConf.to_container(cfg, resolve=True))
     for key in sorted(before.keys() | now.keys()):
         free = any(key == k or key.startswith(f"{k}.") for k in MAY_CHANGE[cfg.command])
@@ -117,7 +129,7 @@ def _status(folder: Path) -> str | None:
     return json.loads(summary.read_text()).get("status") if summary.exists() else None
 
 
-def _read(path: Path):
+def read_yaml(path: Path):
     try:
         return OmegaConf.to_container(OmegaConf.load(path))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

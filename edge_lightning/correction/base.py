@@ -46,7 +46,7 @@ class Corrector(Protocol):
         """The most tokens that a correction adds to a response, in front of the engine's length limit."""
 
     def __call__(self, responses: Sequence[Response], tools: CorrectionTools) -> list[Response]:
-        """The responses, in order; changed ones come back without a grade."""
+        """The responses, in order; changed ones come back without a grade, or with the one that they are to keep."""
 
 
 def without_eos(response: Response, eos_ids: Sequence[int]) -> Response:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from edge_lightning.correction.base import CorrectionTools, reflect
 from edge_lightning.correction.injection import ANSWER_SLOT, foreign_solution, own_solution, right_answer, wrong_answer
+from edge_lightning.correction.retokenization import retokenize_corrected_groups
 from edge_lightning.errors import UserError
 from edge_lightning.types import Response
 
@@ -42,8 +43,10 @@ class GuidedErrorCorrection:
             it counts as right wherever grades are read, also in the figures `*/corrected`: difference without truth.
         reference_given: `own`, or as a control `foreign`: the solution of another training problem, which does not grade
             right. It is graded as it is.
+        prompt_limit: of the responses to longer prompts, in tokens, none is changed; None: no limit.
+        retokenize: make new ids of the text of each response of a group that has a corrected one; see retokenization.py.
     Raises:
-        UserError: the probabilities are no distribution, the answer text has no slot, the limit is below 1, an option is
+        UserError: the probabilities are no distribution, the answer text has no slot, a limit is below 1, an option is
             none, or no wrong answer is given that could be rewarded.
     """
 
@@ -60,6 +63,8 @@ class GuidedErrorCorrection:
         answer_given: str = "right",
         reward_wrong_answer_as_right: bool = False,
         reference_given: str = "own",
+        prompt_limit: int | None = None,
+        retokenize: bool = False,
     ):
         shares = (reflect, answer, reference)
         if min(shares) < 0 or not math.isclose(sum(shares), 1.0, abs_tol=1e-9):
@@ -71,6 +76,8 @@ class GuidedErrorCorrection:
             raise UserError(f"correction.answer_text={answer_text!r}: the word {ANSWER_SLOT} expected in it")
         if reflection_limit < 1:
             raise UserError(f"correction.reflection_limit={reflection_limit}: at least 1 expected")
+        if prompt_limit is not None and prompt_limit < 1:
+            raise UserError(f"correction.prompt_limit={prompt_limit}: at least 1 expected, null for no limit")
         if answer_given not in ("right", "wrong"):
             raise UserError(f"correction.answer_given={answer_given}: right or wrong expected")
         if reference_given not in ("own", "foreign"):
@@ -89,6 +96,8 @@ class GuidedErrorCorrection:
         self.gives_right_answer = answer_given == "right"
         self.reward_wrong_answer_as_right = reward_wrong_answer_as_right
         self.gives_own_solution = reference_given == "own"
+        self.prompt_limit = math.inf if prompt_limit is None else prompt_limit
+        self.retokenize = retokenize
 
     def extra_tokens(self, encode: Callable[[str], tuple[int, ...]]) -> int:
         reflection = len(encode(self.cue)) + self.reflection_limit
@@ -98,7 +107,7 @@ class GuidedErrorCorrection:
         corrected = list(responses)
         to_reflect = []
         for i, response in enumerate(responses):
-            if response.grade.right:
+            if response.grade.right or len(response.prompt_ids) > self.prompt_limit:
                 continue
             changed = self._without_sampling(response, tools)
             if changed is None:
@@ -108,7 +117,7 @@ class GuidedErrorCorrection:
         reflected = reflect([responses[i] for i in to_reflect], self.cue, self.reflection_limit, tools)
         for i, response in zip(to_reflect, reflected):
             corrected[i] = response
-        return corrected
+        return retokenize_corrected_groups(corrected, tools.encode) if self.retokenize else corrected
 
     def _without_sampling(self, response: Response, tools: CorrectionTools) -> Response | None:
         """The response after the answer or the reference branch; None where it is to reflect."""

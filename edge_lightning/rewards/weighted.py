@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from edge_lightning.errors import UserError
@@ -10,15 +11,18 @@ from edge_lightning.types import Grade, Response, Verdict
 
 
 class WeightedSum:
-    """reward = sum over the parts of weight * value
+    """reward = offset + sum over the parts of weight * value
 
     A response is right where the part named "accuracy" is 1, whatever the sum.
 
+    Args:
+        offset: added to every reward, in units of it. EDGE-GRPO's released code has 1 in effect, since its format reward is
+            always given. Advantages compare rewards with each other, so they don't change with it.
     Raises:
-        UserError: no part is named "accuracy", or that part gives no verdicts.
+        UserError: no part is named "accuracy", that part gives no verdicts, or the offset is not finite.
     """
 
-    def __init__(self, parts: Mapping[str, RewardPart]):
+    def __init__(self, parts: Mapping[str, RewardPart], *, offset: float = 0.0):
         if "accuracy" not in parts:
             named = ", ".join(parts) or "none"
             raise UserError(f"reward.parts: a part named accuracy expected, {named} came; add reward.parts.accuracy")
@@ -34,7 +38,10 @@ class WeightedSum:
                 f"reward.parts.accuracy: a part that gives verdicts expected, {kind} has no {' and no '.join(missing)}; "
                 "name another reward.parts.accuracy._target_"
             )
+        if not math.isfinite(offset):
+            raise UserError(f"reward.offset={offset}: a finite number expected")
         self.parts = dict(parts)
+        self.offset = offset
 
     def __call__(self, responses: Sequence[Response]) -> list[Grade]:
         """One grade per response, in order; its parts are the values before weighting."""
@@ -42,7 +49,7 @@ class WeightedSum:
         grades = []
         for row in zip(*values.values(), strict=True):
             parts = dict(zip(values, row))
-            reward = sum(self.parts[name].weight * value for name, value in parts.items())
+            reward = self.offset + sum(self.parts[name].weight * value for name, value in parts.items())
             grades.append(Grade(reward=reward, right=parts["accuracy"] == 1.0, parts=parts))
         return grades
 

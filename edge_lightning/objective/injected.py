@@ -1,7 +1,7 @@
 """Tokens that correction put in: which of a response's tokens are trained on, and what an injected one is worth.
 
 The policy did not sample them, so no ratio to its own probability corrects for where they came from. docs/injected_tokens.md
-compares the treatments. Left out: RL-PLUS (arXiv:2508.00222); LUFFY's own denominators and entropy bonus.
+compares the treatments. Left out: RL-PLUS (arXiv:2508.00222), and what else LUFFY changes about GRPO.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from dataclasses import asdict, astuple, dataclass, replace
 from typing import Literal
 
 from edge_lightning.data.base import ProblemSet
+from edge_lightning.data.corruption import corrupt_solutions
 from edge_lightning.data.overlap import Overlap, OverlapIndex, duplicates
 from edge_lightning.data.report import BadRow
 from edge_lightning.data.sources import shown
@@ -59,6 +60,7 @@ def curate(
     reward: Reward,
     limits: Limits,
     benchmarks: Mapping[str, Sequence[Problem]],
+    corrupted_solutions: float = 0.0,
 ) -> Curated:
     """Check a problem set, leave out what can't be used, and grade its reference solutions.
 
@@ -66,8 +68,10 @@ def curate(
         on_bad_row: what becomes of a run with rows that can't be used: they are left out, or nothing runs.
         drop_contaminated: leave out the training problems that overlap with a benchmark; see data/overlap.py.
         benchmarks: name -> problems of their own, against which the training problems are held.
+        corrupted_solutions: share of the training problems that get another problem's solution; see data/corruption.py.
     Raises:
-        UserError: there are bad rows and they are to be refused, or no training problem is left.
+        UserError: there are bad rows and they are to be refused, no training problem is left, or solutions can't be
+            corrupted so.
     """
     source = problem_set.report.source
 
@@ -92,6 +96,9 @@ def curate(
             f"({_counts(bad)}, {len(overlapping)} contaminated); change data.problem_set or rollout.prompt_limit"
         )
     train, references = _references(train, prompt_tokens, policy, reward, limits.model)
+    train, solution_of = corrupt_solutions(train, corrupted_solutions, reward.judge)
+    if solution_of:
+        train, references = _references(train, prompt_tokens, policy, reward, limits.model)
     repeated = duplicates([*train, *held_out])
     record = {
         "source": source,
@@ -106,6 +113,7 @@ def curate(
             "contamination": _contaminated(contamination, benchmarks),
             "contaminated_dropped": drop_contaminated,
             "references": {key: references[key] for key in ("solutions", "right", "usable")},
+            "corrupted_solutions": len(solution_of),
         },
         "bad_rows": [asdict(row) for row in bad],
         "duplicates": repeated,
@@ -113,6 +121,7 @@ def curate(
             {"benchmark": name, **asdict(overlap)} for name, found in contamination.items() for overlap in found
         ],
         "references": references,
+        "corrupted_solutions": [{"problem": name, "solution_of": other} for name, other in solution_of.items()],
     }
     return Curated(train, held_out, record)
 
@@ -191,6 +200,8 @@ def describe(counts: Mapping) -> str:
         exact, near, total = (sum(benchmark[key] for benchmark in found) for key in ("exact", "near", "problems"))
         fate = "left out of training" if counts["contaminated_dropped"] else "trained on all the same"
         parts.append(f"{exact} exact and {near} near of {total} benchmark problems{f', {fate}' if exact + near else ''}")
+    if counts["corrupted_solutions"]:
+        parts.append(f"{counts['corrupted_solutions']} solutions replaced by those of other problems")
     references = counts["references"]
     if references["solutions"]:
         parts.append(f"{references['usable']} of {references['solutions']} reference solutions grade right and fit")

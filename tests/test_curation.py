@@ -248,3 +248,24 @@ def test_the_references_of_hard_1k(curated, edge_data):
     assert found.record["counts"]["bad_rows"] == {}
     assert found.record["counts"]["references"]["solutions"] == 1000
     assert found.record["counts"]["references"]["right"] == 985
+
+
+def test_corrupted_solutions_are_graded_listed_and_part_of_the_fingerprint(curated):
+    others = [Problem(f"p{n}", "one", (str(n),), rf"so \boxed{{{n}}}") for n in range(8)]
+    held_out = [replace(RIGHT, id="held")]
+    plain, half = (curated(Problems(others, held_out), corrupted_solutions=share) for share in (0.0, 0.5))
+    corrupted = half.record["corrupted_solutions"]
+    assert 0 < len(corrupted) < 8
+    assert plain.record["corrupted_solutions"] == []
+    assert half.record["counts"]["corrupted_solutions"] == len(corrupted)
+    solution_of = {row["problem"]: row["solution_of"] for row in corrupted}
+    for before, now in zip(plain.train, half.train, strict=True):
+        assert now.solution == rf"so \boxed{{{solution_of.get(now.id, now.id)[1:]}}}"
+        assert now.solution_right is (now.id not in solution_of)
+        assert (now.id, now.text, now.answers) == (before.id, before.text, before.answers)
+    assert half.record["references"]["right"] == 8 - len(corrupted)
+    assert {row["problem"] for row in half.record["references"]["rejected"]} == set(solution_of)
+    assert half.held_out == plain.held_out
+    assert half.record["fingerprint"] != plain.record["fingerprint"]
+    assert f"{len(corrupted)} solutions replaced by those of other problems; " in describe(half.record["counts"])
+    json.dumps(half.record)

@@ -72,6 +72,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         problem_set,
         on_bad_row=cfg.data.on_bad_row,
         drop_contaminated=cfg.data.drop_contaminated,
+        corrupted_solutions=cfg.data.corrupted_solutions,
         prompt=prompt,
         policy=policy,
         reward=reward,

@@ -45,7 +45,7 @@ def check_values(cfg: DictConfig) -> None:
     check_call(check_prompts, {"prompt_limit": rollout.prompt_limit}, "rollout")
     sampling = {key: rollout[key] for key in ("group_size", "response_limit", "temperature")}
     check_call(Pipeline, sampling, "rollout")
-    check_call(curate, {key: cfg.data[key] for key in ("on_bad_row", "drop_contaminated")}, "data")
+    check_call(curate, {key: cfg.data[key] for key in ("on_bad_row", "drop_contaminated", "corrupted_solutions")}, "data")
     check_call(RolloutCallback, {"max_engine_gap": rollout.max_engine_gap}, "rollout")
     when = {key: cfg.evaluation[key] for key in ("every_n_steps", "before", "after")}
     check_call(EvaluationCallback, when, "evaluation")

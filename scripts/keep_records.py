@@ -26,7 +26,6 @@ from omegaconf import OmegaConf
 
 from edge_lightning.cli.resume import move_aside
 
-ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = ["step", "weights_version", "benchmark", "problem_id", "response_index", "correct", "formatted", "tokens"]
 PART = ".part"
 
@@ -91,15 +90,14 @@ def rounded(cell: str) -> str:
 
 
 def without_paths(node):
-    """Paths inside the checkout relative to it, of others their last part, whether alone or as the value of an override."""
+    """Paths into a checkout from its package on, of others their last part, whether alone or as the value of an override."""
     if isinstance(node, dict):
         return {key: without_paths(value) for key, value in node.items()}
     if isinstance(node, list):
         return [without_paths(value) for value in node]
     if not isinstance(node, str):
         return node
-    node = node.replace(f"{ROOT}/", "")
-    return re.sub(r"^([\w.+~]+=)?(['\"]?)/(?:.*/)?(?=[^/])", r"\1\2", node)
+    return re.sub(r"^([\w.+~]+=)?(['\"]?)/(?:.*?/(?=edge_lightning/)|(?:.*/)?(?=[^/]))", r"\1\2", node)
 
 
 def put_back(kept: Path, sweep: Path) -> None:

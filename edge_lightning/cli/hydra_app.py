@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 from hydra._internal.hydra import Hydra
@@ -23,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from edge_lightning.cli.multirun import multirun, sweep_overrides
-from edge_lightning.cli.resume import quoted, resume_overrides
+from edge_lightning.cli.resume import claimed, quoted, resume_overrides
 from edge_lightning.errors import UserError
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -111,8 +112,10 @@ def _with_path_quoted(override: str) -> str:
 
 def _failure_of(task: Task, cfg: DictConfig) -> Exception | None:
     """Run the task; what it raises comes back as a value, since Hydra prints a line of its own for what passes it."""
+    folder = Path(HydraConfig.get().runtime.output_dir)
     try:
-        task(cfg, Path(HydraConfig.get().runtime.output_dir))
+        with nullcontext() if cfg.command in FILE_FIRST else claimed(folder):
+            task(cfg, folder)
     except Exception as error:
         return error
 

@@ -24,7 +24,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from edge_lightning.cli.job_process import run_process
-from edge_lightning.cli.resume import can_go_on, is_finished, move_aside, quoted, read_yaml
+from edge_lightning.cli.resume import can_go_on, claimed, is_finished, move_aside, quoted, read_yaml
 from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import AVERAGE
 
@@ -74,16 +74,17 @@ class Job:
         """The command line that has the job done; None where it is.
 
         Raises:
-            UserError: another job's record lies in the folder.
+            UserError: another process is at work in the folder, or another job's record lies there.
         """
         anew = [*overrides, f"hydra.run.dir={quoted(folder)}"]
-        if not self.goes_on or not any(folder.iterdir()):
-            return anew
-        finished = is_finished(folder)
-        if not finished and not can_go_on(folder, self.command):
-            print(f"{label}moved aside what was begun, to {move_aside(folder).name}", flush=True)
-            folder.mkdir()
-            return anew
+        with claimed(folder):
+            if not self.goes_on or not any(folder.iterdir()):
+                return anew
+            finished = is_finished(folder)
+            if not finished and not can_go_on(folder, self.command):
+                print(f"{label}moved aside what was begun, to {move_aside(folder).name}", flush=True)
+                folder.mkdir()
+                return anew
         recorded = folder / ".hydra" / "overrides.yaml"  # what keep_records.py has put back has none, but its name says all
         before = sorted(read_yaml(recorded) or []) if recorded.exists() else sorted(overrides)
         if before != sorted(overrides):

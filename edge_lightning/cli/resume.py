@@ -6,8 +6,12 @@ change only what does not change what was done so far.
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
@@ -115,6 +119,28 @@ def refuse_other_data(record: dict, folder: Path) -> None:
             f"resume={folder}: the problems of {record['source']} are not those that the run began with (see its "
             "data.json); put the data back as they were, or start a new run"
         )
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold a run's folder for this process, however it ends. Of several ranks the first holds it.
+
+    Raises:
+        UserError: another process holds it; two would write the same files.
+    """
+    if any(os.environ.get(name, "0") != "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID")):
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise UserError(f"{folder}: another process is at work in this folder; let it end, or give another folder") from None
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 def move_aside(folder: Path) -> Path:

@@ -15,12 +15,13 @@ from edge_lightning.cli import COMMANDS, USAGE, hydra_app
 from edge_lightning.cli.fit import fit
 from edge_lightning.cli.grade import grade
 from edge_lightning.cli.hydra_app import CONF, help_text
+from edge_lightning.cli.report import report
 from edge_lightning.cli.schema import check
 from edge_lightning.cli.screen import screen
 from edge_lightning.cli.validate import validate
 
 ABLATIONS = sorted(path.stem for path in CONF.glob("ablation/*.yaml"))
-TASKS = {"fit": fit, "validate": validate, "screen": screen, "grade": grade}
+TASKS = {"fit": fit, "validate": validate, "screen": screen, "grade": grade, "report": report}
 ROWS = [{"problem": f"Start with {n}. Add 1. What is the result?", "answer": n + 1, "solution": "s"} for n in range(40)]
 FILES = {
     "good.json": ROWS,
@@ -96,6 +97,16 @@ def refusal(command, line, run_dir, capfd):
         ("fidelity.advantage_ddof=9", "advantage.ddof=9, epsilon=0.0: a ddof of 0 or 1"),
         ("fidelity.advantage_epsilon=-0.5", "advantage.ddof=0, epsilon=-0.5: a ddof of 0 or 1"),
         ("reward.parts.accuracy.weight=-1", "reward.parts.accuracy.weight=-1: above 0 expected"),
+        ("reward.offset=inf", "reward.offset=inf: a finite number expected"),
+        ("fidelity.corrected_prompt_limit=0", "correction.prompt_limit=0: at least 1 expected, null for no limit"),
+        ("fidelity.retokenize=3", "fidelity.retokenize=3: bool expected, int came"),
+        ("correction.answer_given=any", "correction.answer_given=any: right or wrong expected"),
+        ("correction.reference_given=any", "correction.reference_given=any: own or foreign expected"),
+        ("correction.reward_wrong_answer_as_right=true", "as_right=True: correction.answer_given=wrong expected beside it"),
+        ("ablation=full correction.answer=0.5", "reflect=0.5, answer=0.5, reference=0.25: .* their sum is 1.25"),
+        ("data.corrupted_solutions=1.5", "data.corrupted_solutions=1.5: a share from 0 to 1 expected"),
+        ("data.corrupted_solutions=half", "data.corrupted_solutions=half: float expected, str came"),
+        ("ablation=full_sampled_baseline rollout.group_size=1", "rollout.group_size=1: at least 2 expected"),
         ("schedule.num_warmup_steps=-5", "schedule.num_warmup_steps=-5: at least 0 expected"),
         ("evaluation.benchmarks.smoke.top_p=5", "temperature=1.0, top_p=5: a temperature from 0"),
         ("evaluation.benchmarks.smoke.temperature=-1", "temperature=-1, top_p=1.0: a temperature from 0"),
@@ -242,7 +253,7 @@ def command(*arguments):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["train"], 2, "edge-lightning: no command 'train'; one of fit, validate, screen, grade expected\n"),
+        (["train"], 2, "edge-lightning: no command 'train'; one of fit, validate, screen, grade, report expected\n"),
         (
             ["fit", "ablation=none"],
             1,
@@ -273,6 +284,8 @@ def test_help_of_the_program_is_short_and_names_every_command():
 
 
 def listed(name):
+    if "groups:\n" not in help_text(name):
+        return {}
     groups = help_text(name).split("groups:\n")[1].split("\n\n")[0]
     return {line.split()[0]: line.split(maxsplit=1)[1].split(", ") for line in groups.splitlines()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("fit", "validate", "screen", "grade")  # each a function in a module of its name
+COMMANDS = ("fit", "validate", "screen", "grade", "report")  # each a function in a module of its name
 
 USAGE = """\
 usage: edge-lightning COMMAND [overrides]
@@ -19,6 +19,7 @@ commands:
              go on with a validation     edge-lightning validate resume=DIR
   screen     make a training set         edge-lightning screen data.problem_set.path=POOL model.path=DIR
   grade      rewards for a file          edge-lightning grade FILE.jsonl
+  report     compare runs                edge-lightning report DIR
 
 edge-lightning COMMAND --help lists a command's options.
 """

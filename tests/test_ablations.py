@@ -30,6 +30,7 @@ BUNDLES = {
     "gec_supervised": NO_EDA | {"objective.injected_tokens": "supervised"},
     "gec_shaped": NO_EDA | {"objective.injected_tokens": "shaped"},
     "gec_statistics_only": NO_EDA | {"objective.train_corrected": False},
+    "compute_matched_grpo": NO_CORRECTION | NO_EDA | {"rollout.group_size": 11},
     "full_sampled_baseline": {"advantage": "SampledBaseline"},
 }
 

@@ -20,7 +20,7 @@ _SEED = {"s": 11, "alpha": 0.55, "linewidths": 0, "zorder": 2}
 def accuracy_picture(section: Section, found: Results, look: dict[str, Look], file: str) -> Picture:
     """A row a method, best above: each seed, the mean, its interval; the policy before training as a dashed line."""
     order = list(found.accuracies[_headline(found)])
-    figure, panels = _rows(found.accuracies, order, section)
+    figure, panels = _rows(found.accuracies, order)
     for ax, (name, accuracies) in zip(panels, found.accuracies.items(), strict=True):
         for row, label in enumerate(order):
             if label in accuracies:
@@ -33,7 +33,7 @@ def accuracy_picture(section: Section, found: Results, look: dict[str, Look], fi
         ax.set_title(f"{name}\n", loc="left", color=INK)
         ax.text(1.02, 1.01, "mean ± sd", transform=ax.transAxes, fontsize=8, color=FAINT, va="bottom")
         ax.set_xlabel("accuracy (pass@1)")
-    title(figure, f"Final accuracy: {section.name}")
+    title(figure, "Final accuracy", section.name)
     caption = (
         "Small points: seeds. Large ones: their mean, with its 95 % interval (seeds and problems resampled). "
         "Dashed: the policy before training."
@@ -49,7 +49,7 @@ def difference_picture(
     if not shown:
         return None
     order = list(shown[list(shown)[-1]])
-    figure, panels = _rows(shown, order, section)
+    figure, panels = _rows(shown, order)
     for ax, (name, differences) in zip(panels, shown.items(), strict=True):
         ax.axvline(0, color=INK, linewidth=1, zorder=1)
         for row, label in enumerate(order):
@@ -62,7 +62,7 @@ def difference_picture(
         ax.set_title(f"{name}\n", loc="left", color=INK)
         ax.text(1.02, 1.01, "mean, Holm's p", transform=ax.transAxes, fontsize=8, color=FAINT, va="bottom")
         ax.set_xlabel(f"accuracy minus that of {baseline.label}")
-    title(figure, f"Paired differences to {baseline.label}: {section.name}")
+    title(figure, f"Paired differences to {baseline.label}", section.name)
     caption = (
         f"Accuracy minus that of {baseline.label}, paired by problem and seed. Small points: seeds. Large ones: their mean, "
         "with its 95 % interval (seeds and problems resampled). p: sign-flip test over problems, adjusted by Holm."
@@ -101,7 +101,7 @@ def compute_picture(section: Section, found: Results, look: dict[str, Look], fil
         for label in accuracies
     ]
     figure.legend(handles=handles, loc="outside right upper", title="best first", title_fontsize=8.5, alignment="left")
-    title(figure, f"Accuracy and what it cost: {section.name}")
+    title(figure, "Accuracy and what it cost", section.name)
     caption = (
         "Means over seeds; bars are 95 % intervals of the accuracy. Tokens: first answers and what reflections added. "
         "Time: the whole run on its machine, evaluations among it."
@@ -114,8 +114,8 @@ def _headline(found: Results) -> str:
     return list(found.accuracies)[-1]
 
 
-def _rows(panels: dict, order: list[str], section: Section) -> tuple[Figure, list[Axes]]:
-    """Panels side by side with one row a method, named on the left."""
+def _rows(panels: dict[str, dict], order: list[str]) -> tuple[Figure, list[Axes]]:
+    """Panels side by side with one row a method, named on the left with the number of its seeds."""
     lines = sum(max(1, wrapped(label).count("\n") + 0.6) for label in order)
     width = 8.2 if len(panels) == 1 else 4.4
     figure, axes = grid(len(panels), columns=3, width=width, height=_ROW * lines + 0.75, sharey=True)
@@ -124,7 +124,7 @@ def _rows(panels: dict, order: list[str], section: Section) -> tuple[Figure, lis
         ax.grid(visible=True, axis="y", color="#f0f0f0")
         ax.tick_params(axis="y", length=0)
         ax.xaxis.set_major_locator(MaxNLocator(6 if len(panels) > 1 else 11, steps=[1, 2, 5, 10]))
-    seeds = [len(section.methods[label].runs) for label in order]
+    seeds = [max(len(found[label].by_seed) for found in panels.values() if label in found) for label in order]
     names = [f"{wrapped(label)}  ({n})" for label, n in zip(order, seeds, strict=True)]
     axes[0].set_yticks(range(len(order)), names)
     return figure, axes

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
@@ -61,6 +62,7 @@ class Plan:
     note: str = ""
 
 
+_ZERO = "A norm of exactly 0 (no group has a gradient) has no place on this axis: the line is broken there."
 BEFORE, AFTER = "before correction", "after correction"
 TRAINING = (
     Plan(
@@ -90,13 +92,20 @@ TRAINING = (
     Plan("entropy", "Entropy of the policy", "nats a token", (Curve("entropy/mean", "mean over seeds"),)),
     Plan(
         "relative_entropy",
-        "Relative entropy (Phat) of responses: least and largest of a step",
+        "Relative entropy (Phat): least and largest of a step",
         "entropy / mean of group",
         (Curve("relative_entropy/max", "largest"), Curve("relative_entropy/min", "least", "--")),
         log=True,
         level=1.0,
     ),
-    Plan("gradient_norm", "Gradient norm before clipping", "norm", (Curve("gradient/norm", "mean over seeds"),), log=True),
+    Plan(
+        "gradient_norm",
+        "Gradient norm before clipping",
+        "norm",
+        (Curve("gradient/norm", "mean over seeds"),),
+        log=True,
+        note=_ZERO,
+    ),
 )
 
 
@@ -121,7 +130,9 @@ def curve_picture(
     if not shown:
         return None
     columns = columns_for(len(shown))
-    figure, panels = grid(len(shown), columns=columns, width=11 / max(columns, 3), height=2.05, sharex=True, sharey=True)
+    figure, panels = grid(len(shown), columns=columns, width=11 / max(columns, 2), height=2.05, sharex=True, sharey=True)
+    if plan.log:
+        panels[0].set_yscale("log")  # of all, which share it
     grey = bands[baseline.label][0] if baseline in shown and plan.beside_baseline else None
     for ax, method in zip(panels, shown, strict=True):
         own = look[method.label]
@@ -132,14 +143,16 @@ def curve_picture(
                 _draw(ax, values, curve.colour or own.colour, curve.line, points=not plan.smooth)
         if plan.level is not None:
             ax.axhline(plan.level, color=FAINT, linestyle=":", linewidth=1)
-        ax.set_title(wrapped(method.label, 34), loc="left", color=own.colour, fontweight="bold")
+        label = method.label if method.runs else f"{method.label} (unfinished)"
+        ax.set_title(wrapped(label, 34), loc="left", color=own.colour, fontweight="bold")
     _frame(panels, [b for row in bands.values() for b in row if b is not None], plan)
     for place, ax in enumerate(panels):
         ax.set_ylabel(plan.unit if place % columns == 0 else "")
         ax.set_xlabel("step" if place + columns >= len(shown) else "")
     drawn = [curve for i, curve in enumerate(plan.curves) if any(bands[m.label][i] is not None for m in shown)]
-    _legend(figure, drawn, baseline.label if grey is not None and len(shown) > 1 else None)
-    title(figure, f"{plan.title}: {section.name}")
+    several = any(b.seeds > 1 for row in bands.values() for b in row if b is not None)
+    _legend(figure, drawn, several, baseline.label if grey is not None and len(shown) > 1 else None)
+    title(figure, plan.title, section.name)
     return Picture(file, png(figure), _caption(plan, window, methods, shown), f"{plan.title} on {section.name}")
 
 
@@ -148,21 +161,26 @@ def _draw(ax: Axes, values: Band, colour: str, line: str, *, behind: bool = Fals
         ax.fill_between(values.steps, values.low, values.high, color=colour, alpha=0.12 if behind else 0.2, linewidth=0)
     if not behind and not points:
         known = ~np.isnan(values.raw)
-        ax.plot(values.steps[known], values.raw[known], color=colour, linewidth=0.6, alpha=0.3)
+        ax.plot(values.steps[known], _above_0(ax, values.raw[known]), color=colour, linewidth=0.6, alpha=0.3)
     style = {"linewidth": 1.1, "alpha": 0.65} if behind else {"linewidth": 1.7}
     style |= {"marker": "o", "markersize": 3.5} if points else {}
-    ax.plot(values.steps, values.mean, color=colour, linestyle=line, zorder=2 if behind else 3, **style)
+    ax.plot(values.steps, _above_0(ax, values.mean), color=colour, linestyle=line, zorder=2 if behind else 3, **style)
+
+
+def _above_0(ax: Axes, values: np.ndarray) -> np.ndarray:
+    """What a logarithmic axis can show."""
+    return np.where(values > 0, values, np.nan) if ax.get_yscale() == "log" else values
 
 
 def _frame(panels: list[Axes], bands: Iterable[Band], plan: Plan) -> None:
     """One range for all panels, from the smoothed curves, so that a single step can't flatten the rest."""
-    ends = np.concatenate([np.concatenate([b.low, b.high, b.mean]) for b in bands])
+    ends = np.concatenate([np.concatenate([b.mean] if plan.log else [b.low, b.high]) for b in bands])
     ax = panels[0]
     if plan.log:
         ends = ends[ends > 0]
-        low, high = (ends.min() / 1.3, ends.max() * 1.3) if len(ends) else (0.1, 10.0)
-        ax.set(yscale="log", ylim=(low, high))
-        digits = (1, 2, 5) if high / low < 300 else (1,)
+        low, high = (ends.min() / 1.5, ends.max() * 1.5) if len(ends) else (0.1, 10.0)
+        ax.set_ylim(low, high)
+        digits = (1, 2, 5) if high / low < 100 else (1, 3) if high / low < 3000 else (1,)
         ax.yaxis.set(major_locator=LogLocator(subs=digits), major_formatter="{x:g}", minor_locator=NullLocator())
     elif plan.whole:
         ax.set_ylim(-0.03, 1.03)
@@ -172,9 +190,10 @@ def _frame(panels: list[Axes], bands: Iterable[Band], plan: Plan) -> None:
         ax.set_ylim(low - margin, high + margin)
 
 
-def _legend(figure, curves: list[Curve], baseline: str | None) -> None:
+def _legend(figure: Figure, curves: list[Curve], several: bool, baseline: str | None) -> None:
     handles = [Line2D([], [], color=c.colour or INK, linestyle=c.line, linewidth=1.7, label=c.label) for c in curves]
-    handles.append(Patch(color=FAINT, alpha=0.35, linewidth=0, label="range of seeds"))
+    if several:
+        handles.append(Patch(color=FAINT, alpha=0.35, linewidth=0, label="range of seeds"))
     if baseline is not None:
         handles.append(
             Line2D(
@@ -194,5 +213,5 @@ def _caption(plan: Plan, window: int, methods: list[Method], shown: list[Method]
         f"Thick: running mean of {window} steps, mean over seeds; band: least to largest of the seeds; thin: every step."
     )
     text = smooth if plan.smooth else "Mean over seeds; band: least to largest of them."
-    absent = ", ".join(m.label for m in methods if m not in shown)
+    absent = ", ".join(m.label for m in methods if m not in shown and m.drawn())
     return f"{text} {plan.note}".strip() + (f" No such figure: {absent}." if absent else "")

@@ -110,7 +110,7 @@ class _Writer:
         found: dict[str, Difference] = self.found.differences[name]
         widths = sorted((d.half_width, label) for label, d in found.items())
         (least, first), (most, last) = widths[0], widths[-1]
-        text = f"What this can resolve on {name}: half-widths of the intervals of the differences are {least:.3f} ({first})"
+        text = f"What this study can resolve on {name}: half-widths of the intervals of differences: {least:.3f} ({first})"
         text += f" to {most:.3f} ({last}), median {_median([w for w, _ in widths]):.3f}" if len(widths) > 1 else ""
         seeds = " and ".join(map(str, sorted({len(d.by_seed) for d in found.values()})))
         few = f"With {seeds} pair{'s' if seeds != '1' else ''} of runs a method the intervals are optimistic."
@@ -135,7 +135,7 @@ class _Writer:
 
     def _unfinished(self) -> list[str]:
         named = ", ".join(m.label for m in self.section.methods.values() if not m.runs and m.drawn())
-        return [f"Without a finished run, so curves of what there is: {named}."] if named else []
+        return [f"No run of these has finished, so their curves are of what there is so far: {named}."] if named else []
 
     def _provenance(self) -> list[str]:
         tables = {m.label: table for m in self._order() if (table := provenance_table(m)) is not None}
@@ -157,11 +157,6 @@ class _Writer:
             f"- {m.label}, seed {seed}: {_what(run)} (`{run.place}`)"
             for m in self.section.methods.values()
             for seed, run in sorted(m.others.items())
-        ]
-        lines += [
-            f"- {m.label}, seed {seed}: missing, a sweep was to run it"
-            for m in self.section.methods.values()
-            for seed in sorted(m.missing)
         ]
         lines += [
             f"- `{run.place}`: {run.status}, left out for another run of the same cell" for run in self.section.superseded

@@ -44,15 +44,24 @@ def _plan(name: str, title: str, unit: str, figure: str, kinds: tuple[str, ...],
     return Plan(name, title, unit, _curves(figure, kinds), beside_baseline=False, **more)
 
 
-_SHARE = "Only the steps that measured it; norms do not add up to that of their sum, so neither do shares to 1."
+_SHARE = (
+    "A sample of the steps is measured. Share: g_part . g / |g|^2, so the parts of a step sum to 1, and a part that pulls "
+    "against the rest is below 0."
+)
 PICTURES = (
     _plan(
-        "gradient_share", "Gradient by provenance", "share of norm", "gradient/share", PROVENANCES, smooth=False, note=_SHARE
+        "gradient_share",
+        "Gradient by provenance",
+        "share of gradient",
+        "gradient/share",
+        PROVENANCES,
+        smooth=False,
+        note=_SHARE,
     ),
     _plan(
         "gradient_share_tokens",
         "Gradient by origin of tokens",
-        "share of norm",
+        "share of gradient",
         "gradient/share",
         ORIGINS,
         smooth=False,
@@ -96,4 +105,4 @@ def _value(method: Method, figure: tuple, kind: str) -> tuple[float, float] | No
 
 
 def _text(value: tuple[float, float] | None, decimals: int) -> str:
-    return NOTHING if value is None else f"{value[0]:.{decimals}f}"
+    return NOTHING if value is None else f"{round(value[0], decimals) + 0.0:.{decimals}f}"  # no -0.000

@@ -120,8 +120,12 @@ def grid(count: int, *, columns: int, width: float, height: float, **shared: obj
     return figure, axes[:count]
 
 
-def title(figure: Figure, text: str) -> None:
-    figure.suptitle(text, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
+def title(figure: Figure, text: str, below: str) -> None:
+    """Two lines at the top left, the first one bold."""
+    line = {"ha": "left", "va": "top", "fontsize": 11, "color": INK}
+    figure.suptitle(f"{text}\n ", x=0.01, fontweight="bold", **line)
+    gap = figure.get_layout_engine().get()["h_pad"]  # inches, above the first line
+    figure.text(0.01, 1 - gap / figure.get_size_inches()[1], f"\n{below}", **{**line, "color": FAINT})
 
 
 def png(figure: Figure) -> bytes:

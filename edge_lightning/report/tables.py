@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from edge_lightning.report.comparison import Accuracy, Difference, Results
-from edge_lightning.report.methods import Method, Section
-from edge_lightning.report.records import Run
+from edge_lightning.report.methods import NOT_RUN, Method, Section
+from edge_lightning.report.records import FINISHED, Run
 
 NOTHING = "-"
-STAGES = ("generate", "correct", "score", "train", "evaluate")
+STAGES = ("generate", "correct", "score", "train", "gradient_shares", "evaluate")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,16 @@ def difference_table(differences: dict[str, Difference]) -> Table:
 
 def compute_table(section: Section, order: Iterable[str]) -> Table:
     """A row a method: tokens and seconds of a run, mean over the finished runs."""
-    header = ("method", "runs", "tokens sampled", "regenerated", "injected", "seconds in all", *STAGES, "rest")
+    header = (
+        "method",
+        "runs",
+        "tokens sampled",
+        "regenerated",
+        "injected",
+        "seconds in all",
+        *(stage.replace("_", " ") for stage in STAGES),
+        "rest",
+    )
     rows = []
     for label in order:
         method = section.methods[label]
@@ -82,7 +91,7 @@ def compute_table(section: Section, order: Iterable[str]) -> Table:
 def runs_table(section: Section) -> Table:
     """A row a method, a column a seed: what there is of each run."""
     seeds = section.seeds
-    rows = [(m.label, *(m.status(seed) for seed in seeds)) for m in section.methods.values()]
+    rows = [(m.label, *(_marked(m.status(seed)) for seed in seeds)) for m in section.methods.values()]
     return Table(("method", *(f"seed {seed}" for seed in seeds)), tuple(rows))
 
 
@@ -124,6 +133,10 @@ def number_p(p: float) -> str:
 
 def p_text(p: float) -> str:
     return f"p {number_p(p)}" if p < 0.001 else f"p = {number_p(p)}"
+
+
+def _marked(status: str) -> str:
+    return status if status in (FINISHED, NOT_RUN, NOTHING) else f"**{status}**"
 
 
 def _token(kind: str) -> Callable[[Run], float | None]:

@@ -95,7 +95,8 @@ def test_token_mean_divides_the_term_by_all_tokens_of_the_step():
     ],
 )
 def test_tokens_that_are_not_trained_on_have_no_term_but_stay_in_the_denominators(options, trained):
-    found, _ = gradient(PPOClip(kl_coefficient=0.1, **options), [0.0] * 5, [HALF_OF] * 5)
+    found, loss = gradient(PPOClip(kl_coefficient=0.1, **options), [0.0] * 5, [HALF_OF] * 5)
+    assert (~loss.kl_N.isnan()).int().tolist() == trained
     slopes = [0.05 / 8, 0.05 / 8, 0.05 / 12, 0.05 / 12, 0.05 / 12]
     assert found == pytest.approx([s * t for s, t in zip(slopes, trained)], abs=1e-6)
 

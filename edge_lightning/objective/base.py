@@ -33,7 +33,8 @@ class Loss:
         terms_N: each token's share, weights included; the loss is their sum.
         ratio_N: pi_theta / pi_old, detached; NaN for tokens without a surrogate, None where the objective has none.
         clipped_N: 1 where the clip took the gradient away, else 0; NaN and None likewise.
-        kl_N: estimated divergence from the reference policy, nats, detached; None where none is taken.
+        kl_N: estimated divergence from the reference policy, nats, detached; NaN for tokens without a KL term, None where
+            the objective has none.
     """
 
     terms_N: Tensor

@@ -115,4 +115,5 @@ class PPOClip:
         if not self.needs_reference:
             return Loss(terms_N, ratio_N.detach(), clipped_N)
         kl_N = kl_divergence(forward.logprobs_N, reference_logprobs_N)
-        return Loss(terms_N + self.kl_coefficient * weights_N * kl_N, ratio_N.detach(), clipped_N, kl_N.detach())
+        terms_N = terms_N + self.kl_coefficient * weights_N * kl_N
+        return Loss(terms_N, ratio_N.detach(), clipped_N, kl_N.detach().masked_fill(~trained_N, torch.nan))

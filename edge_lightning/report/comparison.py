@@ -86,7 +86,9 @@ def results(methods: Iterable[Method], baseline: Method | None) -> Results:
         if len(starts) == 1:
             found.before[name] = starts.pop()
         if baseline is not None:
-            against = {m.label: d for m in methods if m is not baseline and (d := difference(m, baseline, name)) is not None}
+            against = {
+                m.label: d for m in methods if m.label != baseline.label and (d := difference(m, baseline, name)) is not None
+            }
             found.differences[name] = _adjusted(against)
     return found
 

@@ -51,9 +51,11 @@ def document(records: Records, *, title: str, command: str, baseline: str, windo
         found.append((section, results(section.methods.values(), against), against, why))
     labels = [label for section, *_ in found for label in section.methods]
     look = looks(labels, [against.label for _, _, against, _ in found if against is not None])
+    stems: list[str] = []
     with styled():
         for section, outcome, against, why in found:
-            blocks += _Writer(section, outcome, against, why, look, window, pictures).blocks()
+            stems.append(_stem(section, stems))
+            blocks += _Writer(section, outcome, against, why, look, window, pictures, stems[-1]).blocks()
     blocks += _damaged(records)
     blocks += ["## What the figures are", FOOTNOTES.format(window=window, baseline=baseline).strip()]
     return Document("\n\n".join(blocks) + "\n", pictures, found)
@@ -61,7 +63,7 @@ def document(records: Records, *, title: str, command: str, baseline: str, windo
 
 @dataclass
 class _Writer:
-    """One section; `pictures` gets what it draws."""
+    """One section; `pictures` gets what it draws, in files whose names begin with `stem`."""
 
     section: Section
     found: Results
@@ -70,6 +72,7 @@ class _Writer:
     look: dict[str, Look]
     window: int
     pictures: list[Picture]
+    stem: str
 
     def blocks(self) -> list[str]:
         blocks = [f"## {self.section.name}"]
@@ -184,12 +187,20 @@ class _Writer:
         return blocks
 
     def _file(self, name: str) -> str:
-        plain = f"{self.section.data}-{self.section.model}-{name}"
-        return "".join(c if c.isalnum() or c in "-_" else "_" for c in plain) + ".png"
+        return f"{self.stem}-{name}.png"
 
     def _add(self, picture: Picture) -> str:
         self.pictures.append(picture)
         return f"![{picture.alt}]({picture.file})\n\n*{picture.caption}*"
+
+
+def _stem(section: Section, taken: list[str]) -> str:
+    """A section's name as a file may have it, unlike those of other sections."""
+    plain = f"{section.data}-{section.model}"
+    stem = "".join(c if (c.isascii() and c.isalnum()) or c in "-_" else "_" for c in plain)
+    while stem in taken:
+        stem += "_"
+    return stem
 
 
 def _opening(records: Records, command: str) -> list[str]:

@@ -100,8 +100,14 @@ def labels(runs: list[Run]) -> dict[str, str]:
         given[run.place] = {key: value for key, value in values.items() if value is not None}
     every = {key for values in given.values() for key in values}
     differs = {key for key in every if len({_plain(values.get(key)) for values in given.values()}) > 1}
+    spelled: dict[tuple[str, str | None], str] = {}  # 2e-4 and 0.0002 are one value: as the first run has it
+    for values in given.values():
+        for key, value in values.items():
+            spelled.setdefault((key, _plain(value)), value)
     return {
-        run.place: " ".join([run.ablation, *(f"{k}={v}" for k, v in given[run.place].items() if k in differs)])
+        run.place: " ".join(
+            [run.ablation, *(f"{k}={spelled[k, _plain(v)]}" for k, v in given[run.place].items() if k in differs)]
+        )
         for run in runs
     }
 

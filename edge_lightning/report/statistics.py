@@ -60,11 +60,11 @@ def sign_flip_p(differences: Sequence[float]) -> float:
         p = P(|sum_i e_i d_i| >= |sum_i d_i|),   e_i = -1 or +1 with probability 1/2
 
     Zeros change no sum and are left out. Up to 16 differences all 2^n patterns are counted; beyond that 9999 random ones
-    and the observed one. Without any difference p is 1.
+    and the observed one. Of none or one p is 1.
     """
     values = np.asarray(differences, dtype=np.float64)
     values = values[np.abs(values) > 1e-12]  # what is left of equal means
-    if not len(values):
+    if len(values) < 2:  # of one, either sign gives as large a sum
         return 1.0
     resamples = 2**EXACT_UP_TO if len(values) <= EXACT_UP_TO else RESAMPLES
 

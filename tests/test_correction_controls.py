@@ -155,6 +155,15 @@ def test_a_foreign_solution_has_to_grade_right_at_home_unless_any_will_do():
         assert changed.text == unfit.solution
 
 
+def test_an_own_solution_that_grades_wrong_is_not_a_foreign_one():
+    any_will_do = GuidedErrorCorrection(
+        reflect=0.0, answer=0.0, reference=1.0, reference_given="foreign", verified_references_only=False
+    )
+    contradictory = replace(PROBLEM, solution=r"so \boxed{8}")
+    (changed,) = any_will_do([said("4", problem=contradictory)], tools(contradictory, places=[0]))
+    assert changed.provenance == Provenance.REFLECTED
+
+
 def test_where_no_foreign_solution_suits_the_right_answer_is_not_given_either():
     either = GuidedErrorCorrection(reflect=0.0, answer=0.5, reference=0.5, reference_given="foreign")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import lightning as L
 import torch
+from torch import Tensor
 
 from edge_lightning.collective import alone
 from edge_lightning.credit.base import Constants, Credit, Scored
@@ -106,6 +107,7 @@ class PolicyModule(L.LightningModule):
             constants.to(self.device),
             StepTotals(responses=len(rollout.responses), tokens=len(scored.response_N)),
             self.device,
+            self._padded_to(scored.response_N),
         )
         chosen = self._chosen(rollout, constants)
         self.update = Update.begin(scored, constants, len(chosen))
@@ -144,7 +146,8 @@ class PolicyModule(L.LightningModule):
         everyone = range(len(rollout.responses))
         found = reference_N = None
         if self.credit.needs_scores or (every is not None and rollout.step % every == 0):
-            found = score(self.policy, self._micro_batches(rollout, everyone), response_N)
+            batches = self._micro_batches(rollout, everyone)
+            found = score(self.policy, batches, response_N, padded_to=self._padded_to(response_N))
         if self.reference is not None:
             reference_N = self.reference.logprobs(self._micro_batches(rollout, everyone), response_N, self.device)
         return Scored(
@@ -155,7 +158,11 @@ class PolicyModule(L.LightningModule):
             entropies_N=found.entropies_N if found else None,
             logprobs_N=found.logprobs_N if found else None,
             reference_logprobs_N=reference_N,
+            padding_entropy_B=found.padding_entropy_B if found else None,
         )
+
+    def _padded_to(self, response_N: Tensor) -> int | None:
+        return int(response_N.bincount().max()) if self.credit.needs_padding else None
 
     def _micro_batches(self, rollout: Rollout, chosen: Sequence[int]) -> list[TokenBatch]:
         return self.trainer.datamodule.micro_batches(rollout.responses, chosen)

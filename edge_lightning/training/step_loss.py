@@ -38,6 +38,7 @@ class StepLoss:
         micro_batches: packs the chosen responses of the step.
         scored, constants: of the step; constants on `device`.
         totals: what the loss is divided by, whichever responses are chosen.
+        padded_to: tokens of the longest response here, where the credit looks at padding.
     """
 
     policy: Policy
@@ -48,6 +49,7 @@ class StepLoss:
     constants: Constants
     totals: StepTotals
     device: torch.device
+    padded_to: int | None = None
 
     def __call__(self, chosen: Sequence[int], old_logprobs_N: Tensor | None = None) -> Iterator[Piece]:
         """The pieces of the chosen responses, each with a graph of its own; take the gradient of one before the next.
@@ -58,7 +60,7 @@ class StepLoss:
         for tokens in self.micro_batches(chosen):
             place_N = flat_positions(tokens, self.scored.response_N)
             tokens = tokens.to(self.device)
-            forward = self.policy(tokens)
+            forward = self.policy(tokens, padded_to=self.padded_to)
             advantages_N = self.credit.weigh(self.constants, forward)
             loss = self.objective(
                 forward,

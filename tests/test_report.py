@@ -210,6 +210,7 @@ def test_every_cell_of_the_grid_is_told(tmp_path):
     write_run(tmp_path / "g1", seed=1, status="failed", after=None)
     unstarted(tmp_path / "f0", "ablation=full", "seed=0")
     unstarted(tmp_path / "f1", "ablation=full", "seed=1")
+    (tmp_path / "f0" / "job.log").write_text("loading\nedge-lightning fit: steps=0: at least 1 expected\n")
     write_metrics(tmp_path / "f1", CURVES)
     write_run(tmp_path / "e2", ablation="extra", seed=2)
     text = written(tmp_path)
@@ -221,7 +222,7 @@ def test_every_cell_of_the_grid_is_told(tmp_path):
         "extra": ["not run", "not run", "finished"],
     }
     assert "- grpo, seed 1: failed after 2 steps (`g1`)" in text
-    assert "- full, seed 0: not started (`f0`)" in text
+    assert "- full, seed 0: not started (`f0`): steps=0: at least 1 expected" in text
     assert "the records of 5 runs: 2 finished" in text
 
 

@@ -86,10 +86,8 @@ def results(methods: Iterable[Method], baseline: Method | None) -> Results:
         if len(starts) == 1:
             found.before[name] = starts.pop()
         if baseline is not None:
-            against = {
-                m.label: d for m in methods if m.label != baseline.label and (d := difference(m, baseline, name)) is not None
-            }
-            found.differences[name] = _adjusted(against)
+            against = {m.label: difference(m, baseline, name) for m in methods if m.label != baseline.label}
+            found.differences[name] = _adjusted({label: d for label, d in against.items() if d is not None})
     return found
 
 

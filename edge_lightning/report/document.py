@@ -157,7 +157,7 @@ class _Writer:
     def _runs(self) -> list[str]:
         blocks = ["### Runs", runs_table(self.section).markdown()]
         lines = [
-            f"- {m.label}, seed {seed}: {_what(run)} (`{run.place}`)"
+            f"- {m.label}, seed {seed}: {_what(run)} (`{run.place}`)" + (f": {run.reason}" if run.reason else "")
             for m in self.section.methods.values()
             for seed, run in sorted(m.others.items())
         ]

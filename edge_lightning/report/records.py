@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+LOG = "job.log"  # what a job of a sweep said on stderr
 METRICS = ("metrics.csv", "metrics.csv.gz")
 FINISHED, INTERRUPTED, FAILED, UNFINISHED, NOT_STARTED = "finished", "interrupted", "failed", "unfinished", "not started"
 
@@ -37,6 +38,7 @@ class Run:
         settings: what was set on the command line, by key.
         config: the resolved configuration; empty where it was not kept.
         metrics: a column a figure, one value a step, NaN where a step has none; `step` among them.
+        reason: the last line by which a job that did not finish said why; empty where there is none.
         before, after: figures of the evaluations, as in the summary.
         scores: by benchmark, the share right of each problem's responses, of the last evaluation.
     """
@@ -56,6 +58,7 @@ class Run:
     after: dict[str, float] | None = None
     versions: dict[str, str | None] = field(default_factory=dict)
     git_commit: str | None = None
+    reason: str = ""
     metrics: dict[str, np.ndarray] = field(default_factory=dict)
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -135,6 +138,7 @@ def read_run(folder: Path, place: str, damaged: list[tuple[str, str]]) -> Run | 
         after=summary.get("after"),
         versions=summary.get("versions") or {},
         git_commit=summary.get("git_commit"),
+        reason="" if summary.get("status") == FINISHED else last_words(folder / LOG),
         metrics=metrics,
     )
     for path in last_evaluation(folder, summary):
@@ -159,6 +163,15 @@ def last_evaluation(folder: Path, summary: dict) -> Iterator[Path]:
     steps = summary.get("evaluated_steps") or []
     if steps:
         yield from sorted((folder / "evaluation" / f"step_{steps[-1]:06d}").glob("*.parquet"))
+
+
+def last_words(path: Path) -> str:
+    """The one line with which a command says why it failed, the last of a log, without the folder's own path."""
+    if not path.exists():
+        return ""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = [line.partition(": ")[2] for line in lines if line.startswith("edge-lightning ")]
+    return said[-1].replace(str(path.parent.resolve()), path.parent.name)[:300] if said else ""
 
 
 def read_json(path: Path) -> dict:

@@ -355,6 +355,14 @@ def test_figures_that_a_run_does_not_have_are_dashes_or_left_out(tmp_path):
     assert "| reward |" not in table
 
 
+def test_a_method_that_samples_nothing_has_no_curve_of_what_it_says(tmp_path):
+    write_run(tmp_path / "g", metrics=CURVES | {"tokens/sampled": [5.0, 5.0]})
+    write_run(tmp_path / "s", ablation="sft", metrics=CURVES | {"tokens/sampled": [0.0, 0.0]})
+    reward, norm = (block for block in written(tmp_path).split("*Thick: ")[1:])
+    assert "Samples nothing in training: sft." in reward
+    assert "sft" not in norm.split("*")[0]
+
+
 def test_provenance_is_the_mean_over_steps_and_then_over_seeds(tmp_path):
     write_run(tmp_path / "a", metrics={"reward/mean/reference": [1.0, None, None, None]})
     write_run(tmp_path / "b", seed=1, metrics={"reward/mean/reference": [0.0, 0.5, 0.25, 0.25]})

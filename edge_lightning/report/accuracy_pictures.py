@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -75,25 +73,21 @@ def compute_picture(section: Section, found: Results, look: dict[str, Look], fil
     name = _headline(found)
     accuracies = found.accuracies[name]
     figure, panels = grid(2, columns=2, width=4.6, height=3.9, sharey=True)
-    axes: list[tuple[Axes, Callable, float, str]] = [
-        (panels[0], generated_tokens, 1e6, "tokens generated in training, millions"),
-        (panels[1], seconds_in_all, 60.0, "wall-clock time of the whole run, minutes"),
-    ]
-    for ax, cost, unit, label in axes:
-        largest = 0.0
-        for method_label, it in accuracies.items():
-            spent = mean_over_runs(section.methods[method_label], cost)
-            if spent is None:
-                continue
-            own, x = look[method_label], spent / unit
-            largest = max(largest, x)
+    for ax, cost, said in zip(panels, (generated_tokens, seconds_in_all), (_tokens, _time), strict=True):
+        spent = {label: mean_over_runs(section.methods[label], cost) for label in accuracies}
+        known = {label: value for label, value in spent.items() if value is not None}
+        unit, name_of_unit = said(max(known.values(), default=0.0))
+        largest = max(known.values(), default=0.0) / unit or 1.0
+        for label, value in known.items():
+            own, x, it = look[label], value / unit, accuracies[label]
             if it.interval:
                 ax.vlines(x, *it.interval, color=own.colour, linewidth=1.4, alpha=0.7)
             ax.scatter(
                 [x], [it.mean], s=46, color=own.colour, marker=own.marker, edgecolors="white", linewidths=0.6, zorder=3
             )
-        ax.set_xlim(-0.04 * (largest or 1), 1.06 * (largest or 1))
-        ax.set_xlabel(label)
+        ax.set_xlim(-0.04 * largest, 1.06 * largest)
+        ax.xaxis.set_major_locator(MaxNLocator(7))
+        ax.set_xlabel(name_of_unit)
         ax.set_ylim(bottom=-0.02)
     panels[0].set_ylabel(f"final accuracy, {name}")
     handles = [
@@ -107,6 +101,18 @@ def compute_picture(section: Section, found: Results, look: dict[str, Look], fil
         "Time: the whole run on its machine, evaluations among it."
     )
     return Picture(file, png(figure), caption, f"Final accuracy against tokens and time on {section.name}")
+
+
+def _tokens(largest: float) -> tuple[float, str]:
+    """A unit in which so many tokens are easily read, and what the axis says."""
+    unit, name = (1e6, "millions") if largest >= 1e6 else (1e3, "thousands")
+    return unit, f"tokens generated in training, {name}"
+
+
+def _time(largest: float) -> tuple[float, str]:
+    """The same of seconds."""
+    unit, name = (3600.0, "hours") if largest >= 4 * 3600 else (60.0, "minutes") if largest >= 120 else (1.0, "seconds")
+    return unit, f"wall-clock time of the whole run, {name}"
 
 
 def _headline(found: Results) -> str:

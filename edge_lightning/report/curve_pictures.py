@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
 
-from edge_lightning.report.curves import Band, band
+from edge_lightning.report.curves import Band, band, samples
 from edge_lightning.report.methods import Method, Section
 from edge_lightning.report.style import BASELINE, FAINT, INK, Look, Picture, columns_for, grid, png, title, wrapped
 
@@ -46,6 +46,7 @@ class Plan:
         level: a value that is marked by a dotted line.
         whole: whether the y axis goes from 0 to 1.
         beside_baseline: whether the baseline stands in every panel.
+        of_samples: whether it is of what the policy says by itself, which a method that samples nothing has not.
         smooth: False for a figure that only a sample of the steps has: each of them is a point then.
         note: at the end of the caption.
     """
@@ -58,6 +59,7 @@ class Plan:
     level: float | None = None
     whole: bool = False
     beside_baseline: bool = True
+    of_samples: bool = False
     smooth: bool = True
     note: str = ""
 
@@ -70,6 +72,7 @@ TRAINING = (
         "Reward before and after correction",
         "mean reward",
         (Curve("reward/mean_sampled", BEFORE), Curve("reward/mean_corrected", AFTER, "--")),
+        of_samples=True,
         note="What stands after correction is high by construction; the solid line is what the policy says by itself.",
     ),
     Plan(
@@ -78,6 +81,7 @@ TRAINING = (
         "share of groups",
         (Curve("group/zero_variance_sampled", BEFORE), Curve("group/zero_variance_corrected", AFTER, "--")),
         whole=True,
+        of_samples=True,
     ),
     Plan(
         "advantage_variance",
@@ -87,6 +91,7 @@ TRAINING = (
             Curve("advantage/variance", "of the rewards after correction"),
             Curve("advantage/variance_sampled", "of the rewards before correction", "--"),
         ),
+        of_samples=True,
         note="Over all responses of a step; a normalised group adds 1 and a group of equal rewards 0.",
     ),
     Plan("entropy", "Entropy of the policy", "nats a token", (Curve("entropy/mean", "mean over seeds"),)),
@@ -126,7 +131,7 @@ def curve_picture(
     """
     window = window if plan.smooth else 1
     bands = {m.label: [band(m, curve.column, window=window) for curve in plan.curves] for m in methods}
-    shown = [m for m in methods if any(b is not None for b in bands[m.label])]
+    shown = [m for m in methods if any(b is not None for b in bands[m.label]) and (samples(m) or not plan.of_samples)]
     if not shown:
         return None
     columns = columns_for(len(shown))
@@ -145,7 +150,7 @@ def curve_picture(
             ax.axhline(plan.level, color=FAINT, linestyle=":", linewidth=1)
         label = method.label if method.runs else f"{method.label} (unfinished)"
         ax.set_title(wrapped(label, 34), loc="left", color=own.colour, fontweight="bold")
-    _frame(panels, [b for row in bands.values() for b in row if b is not None], plan)
+    _frame(panels, [b for m in shown for b in bands[m.label] if b is not None], plan)
     for place, ax in enumerate(panels):
         ax.set_ylabel(plan.unit if place % columns == 0 else "")
         ax.set_xlabel("step" if place + columns >= len(shown) else "")
@@ -205,7 +210,9 @@ def _legend(figure: Figure, curves: list[Curve], several: bool, baseline: str | 
                 label=baseline if len(curves) == 1 else f"{baseline}, {curves[0].label}",
             )
         )
-    figure.legend(handles=handles, loc="outside lower left", ncols=min(len(handles), 5))
+    room = figure.get_size_inches()[0] / sum(0.65 + 0.075 * len(handle.get_label()) for handle in handles)  # rough, inches
+    columns = max(1, min(len(handles), int(room * len(handles))))
+    figure.legend(handles=handles, loc="outside lower left", ncols=columns)
 
 
 def _caption(plan: Plan, window: int, methods: list[Method], shown: list[Method]) -> str:
@@ -213,5 +220,13 @@ def _caption(plan: Plan, window: int, methods: list[Method], shown: list[Method]
         f"Thick: running mean of {window} steps, mean over seeds; band: least to largest of the seeds; thin: every step."
     )
     text = smooth if plan.smooth else "Mean over seeds; band: least to largest of them."
-    absent = ", ".join(m.label for m in methods if m not in shown and m.drawn())
-    return f"{text} {plan.note}".strip() + (f" No such figure: {absent}." if absent else "")
+    silent = [m for m in methods if m.drawn() and plan.of_samples and not samples(m)]
+    absent = [m for m in methods if m.drawn() and m not in shown and m not in silent]
+    parts = [text, plan.note]
+    parts += [f"Samples nothing in training: {_named(silent)}."] if silent else []
+    parts += [f"No such figure: {_named(absent)}."] if absent else []
+    return " ".join(filter(None, parts))
+
+
+def _named(methods: list[Method]) -> str:
+    return ", ".join(method.label for method in methods)

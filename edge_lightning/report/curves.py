@@ -56,6 +56,12 @@ def has(run: Run, column: str) -> bool:
     return column in run.metrics and not np.isnan(run.metrics[column]).all()
 
 
+def samples(method: Method) -> bool:
+    """Whether the policy says anything by itself in training; without a record of its tokens it is taken to."""
+    tokens = [run.metrics["tokens/sampled"] for run in method.drawn() if has(run, "tokens/sampled")]
+    return not tokens or any(np.nansum(column) > 0 for column in tokens)
+
+
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:
     """Mean of the last `window` steps, of those there are at the beginning; steps without a value do not count.
 

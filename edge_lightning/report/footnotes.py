@@ -7,14 +7,14 @@ FOOTNOTES = """
 - **mean ± sd**: over seeds, sd with n - 1. With one seed there is no sd.
 - **95 % interval** of an accuracy or a difference: percentile bootstrap, 9999 resamples, fixed seed, in which seeds and
   problems are both drawn with replacement, independently of each other. With one seed only problems are drawn, so it
-  says nothing of other seeds. With few seeds it is optimistic (too narrow): n seeds show on average (n - 1) / n of the
-  variance between seeds. Where no problem was ever right, or all always, the interval of an accuracy is the exact
+  says nothing of other seeds. With few seeds it is optimistic (too narrow), the more so the more seeds differ: n seeds
+  show on average (n - 1) / n of the variance between them. Where no problem was ever right, or all always, the interval of an accuracy is the exact
   binomial one over problems.
 - **Difference**: a method minus the baseline ({baseline}), on the same problems (paired by id) and between runs of the
   same seed; `pairs` is seeds x problems.
 - **p, problems**: sign-flip test. A problem's difference is averaged over seeds; the hypothesis is that it is as likely
   positive as negative. It holds for these runs: it does not ask what other seeds would do. Exact for up to 16 problems
-  with a difference, else 9999 random flips and the observed one.
+  with a difference, else 9999 random flips and the observed one, which gives no p below .0002.
 - **Holm**: the same, adjusted for the number of methods compared on this benchmark in this section.
 - **p, seeds (least)**: exact sign-flip test over the seeds' differences; in brackets the smallest p that so many seeds
   can give, 2^-(n-1). It asks what other seeds would do, and with few seeds it can't be small.

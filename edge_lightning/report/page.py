@@ -8,7 +8,7 @@ import re
 
 from markdown_it import MarkdownIt
 
-from edge_lightning.report.style import Picture
+from edge_lightning.report.style import DPI, Picture
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1f2328; --soft: #59636e; --line: #d9dee3; --paper: #fff; --tint: #f5f7f9;
@@ -53,7 +53,7 @@ def page(markdown: str, pictures: list[Picture]) -> str:
     """A whole HTML document from the report's Markdown."""
     sources = {picture.file: picture.png for picture in pictures}
     body = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
-    body = re.sub(r'(?<=<img src=")[^"]+', lambda found: _inlined(sources[html.unescape(found[0])]), body)
+    body = re.sub(r'<img src="([^"]+)"', lambda found: f"<img {_inlined(sources[html.unescape(found[1])])}", body)
     body = body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
     contents: list[str] = []
 
@@ -76,4 +76,6 @@ def page(markdown: str, pictures: list[Picture]) -> str:
 
 
 def _inlined(png: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    """A picture as attributes: its bytes, and 100 pixels of a page an inch, so that letters are equally large in all."""
+    width = int.from_bytes(png[16:20], "big") * 100 // DPI
+    return f'width="{width}" src="data:image/png;base64,{base64.b64encode(png).decode()}"'

@@ -8,8 +8,8 @@ FOOTNOTES = """
 - **95 % interval** of an accuracy or a difference: percentile bootstrap, 9999 resamples, fixed seed, in which seeds and
   problems are both drawn with replacement, independently of each other. With one seed only problems are drawn, so it
   says nothing of other seeds. With few seeds it is optimistic (too narrow), the more so the more seeds differ: n seeds
-  show on average (n - 1) / n of the variance between them. Where no problem was ever right, or all always, the interval of an accuracy is the exact
-  binomial one over problems.
+  show on average (n - 1) / n of the variance between them. Where no problem was ever right, or all always, the interval
+  of an accuracy is the exact binomial one over problems.
 - **Difference**: a method minus the baseline ({baseline}), on the same problems (paired by id) and between runs of the
   same seed; `pairs` is seeds x problems.
 - **p, problems**: sign-flip test. A problem's difference is averaged over seeds; the hypothesis is that it is as likely

@@ -86,7 +86,7 @@ def compute_picture(section: Section, found: Results, look: dict[str, Look], fil
                 [x], [it.mean], s=46, color=own.colour, marker=own.marker, edgecolors="white", linewidths=0.6, zorder=3
             )
         ax.set_xlim(-0.04 * largest, 1.06 * largest)
-        ax.xaxis.set_major_locator(MaxNLocator(7))
+        ax.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
         ax.set_xlabel(name_of_unit)
         ax.set_ylim(bottom=-0.02)
     panels[0].set_ylabel(f"final accuracy, {name}")

@@ -87,7 +87,7 @@ def print_report(whole, records, files: list[Path]) -> None:
         elif baseline is not None and any(found.differences.values()):
             told = f"difference: paired, to {baseline.label}, with its 95 % interval; p: sign-flip test over problems"
             console.print(told, markup=False, soft_wrap=True)
-        absent = [(m, seed) for m in section.methods.values() for seed in (*m.others, *sorted(m.missing))]
+        absent = [(m, seed) for m in section.methods.values() for seed in sorted({*m.others, *m.missing})]
         if absent:
             named = ", ".join(f"{m.label} seed {seed} {m.status(seed)}" for m, seed in absent)
             console.print(f"{section.name}: not in it: {named}", markup=False, soft_wrap=True)

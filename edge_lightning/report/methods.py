@@ -168,7 +168,7 @@ def _of(section: Section, run: Run) -> Method:
 
 
 def _job(settings: dict[str, str]) -> dict[str, str]:
-    return {k: _plain(v) for k, v in settings.items() if not k.startswith("hydra.") and k not in ("resume", "cpu_threads")}
+    return {k: _plain(v) for k, v in settings.items() if not k.startswith("hydra") and k not in ("resume", "cpu_threads")}
 
 
 def _best_last(run: Run) -> tuple:

@@ -1,0 +1,217 @@
+"""What is kept of a study, and the script that runs it, with a stand-in for the command that trains."""
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from edge_lightning.evaluation.record import EVALUATION_SCHEMA
+
+ROOT = Path(__file__).resolve().parents[1]
+KEEP = ROOT / "scripts" / "keep_records.py"
+
+
+def keep(*arguments, status=0):
+    done = subprocess.run([sys.executable, KEEP, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    return done.stdout
+
+
+def write_run(folder, status="finished", steps=(0, 50, 150), metrics="step,loss,tokens\r\n0,0.123456789,1728.0\r\n"):
+    folder.mkdir(parents=True)
+    summary = {
+        "status": status,
+        "evaluated_steps": list(steps),
+        "folder": str(folder),
+        "overrides": ["model.path=/home/me/models/small", "seed=0"],
+    }
+    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "config.yaml").write_text(
+        "seed: 0\nlr: 1.0e-06\nmodel:\n  path: /home/me/checkout/edge_lightning/assets/tiny_hard\nplace: /home/me/data\n"
+        "data_folder: ../shared/data\nmonitor: evaluation/smoke/accuracy\n"
+    )
+    if metrics:
+        (folder / "metrics.csv").write_text(metrics, newline="")
+    for step in steps:
+        place = folder / "evaluation" / f"step_{step:06d}"
+        place.mkdir(parents=True)
+        row = dict.fromkeys(EVALUATION_SCHEMA.names) | {"step": step, "problem_id": "p1", "correct": True, "text": "long"}
+        pq.write_table(pa.Table.from_pylist([row], schema=EVALUATION_SCHEMA), place / "smoke.parquet")
+
+
+def files(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    write_run(tmp_path / "sweep" / "ablation=grpo,seed=0")
+    write_run(tmp_path / "sweep" / "ablation=base,seed=0", steps=(0,), metrics=None)
+    write_run(tmp_path / "sweep" / "ablation=full,seed=0", status="interrupted")
+    (tmp_path / "sweep" / "ablation=sft,seed=0").mkdir()
+    return tmp_path / "sweep"
+
+
+def test_finished_runs_are_kept_and_the_others_are_not(sweep, tmp_path):
+    told = keep(sweep, tmp_path / "kept")
+    size = sum(map(len, files(tmp_path / "kept" / "ablation=grpo,seed=0").values()))
+    assert told.splitlines()[1] == f"kept: ablation=grpo,seed=0 ({size:,} bytes)"
+    assert set(files(tmp_path / "kept")) == {
+        "ablation=base,seed=0/config.yaml",
+        "ablation=base,seed=0/evaluation/step_000000/smoke.parquet",
+        "ablation=base,seed=0/summary.json",
+        "ablation=grpo,seed=0/config.yaml",
+        "ablation=grpo,seed=0/evaluation/step_000000/smoke.parquet",
+        "ablation=grpo,seed=0/evaluation/step_000150/smoke.parquet",
+        "ablation=grpo,seed=0/metrics.csv.gz",
+        "ablation=grpo,seed=0/summary.json",
+    }
+
+
+def test_what_is_kept_is_rounded_slim_and_without_paths_of_the_machine(sweep, tmp_path):
+    keep(sweep, tmp_path / "kept")
+    run = tmp_path / "kept" / "ablation=grpo,seed=0"
+    assert gzip.decompress((run / "metrics.csv.gz").read_bytes()) == b"step,loss,tokens\n0,0.123457,1728\n"
+    table = pq.read_table(run / "evaluation" / "step_000150" / "smoke.parquet")
+    assert table.column_names == [
+        *("step", "weights_version", "benchmark", "problem_id", "response_index", "correct", "formatted", "tokens")
+    ]
+    assert table.to_pylist()[0]["correct"] is True
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["overrides"] == ["model.path=small", "seed=0"]
+    assert "folder" not in summary
+    assert (run / "config.yaml").read_text() == (
+        "seed: 0\nlr: 1.0e-06\nmodel:\n  path: edge_lightning/assets/tiny_hard\nplace: data\n"
+        "data_folder: ../shared/data\nmonitor: evaluation/smoke/accuracy\n"
+    )
+
+
+def test_keeping_twice_changes_nothing_and_the_same_runs_give_the_same_bytes(sweep, tmp_path):
+    keep(sweep, tmp_path / "kept")
+    first = files(tmp_path / "kept")
+    assert keep(sweep, tmp_path / "kept") == ""
+    assert files(tmp_path / "kept") == first
+    keep(sweep, tmp_path / "again")
+    assert files(tmp_path / "again") == first
+
+
+def test_a_run_that_is_put_back_is_finished_and_kept_as_it_was(sweep, tmp_path):
+    keep(sweep, tmp_path / "kept")
+    shutil.rmtree(sweep / "ablation=grpo,seed=0")
+    (sweep / "ablation=base,seed=0" / "summary.json").write_text('{"status": "interrupted"}')
+    told = keep("--back", tmp_path / "kept", sweep)
+    assert told.splitlines() == [
+        "moved aside: ablation=base,seed=0, now ablation=base,seed=0-1",
+        "put back: ablation=base,seed=0",
+        "put back: ablation=grpo,seed=0",
+    ]
+    assert (sweep / "ablation=grpo,seed=0" / "metrics.csv").read_text() == "step,loss,tokens\n0,0.123457,1728\n"
+    assert json.loads((sweep / "ablation=base,seed=0-1" / "summary.json").read_text()) == {"status": "interrupted"}
+    assert keep("--back", tmp_path / "kept", sweep) == ""
+    keep(sweep, tmp_path / "again")
+    assert files(tmp_path / "again") == files(tmp_path / "kept")
+
+
+def test_a_copy_that_was_cut_short_counts_as_none(sweep, tmp_path):
+    write_run(tmp_path / "kept" / ".part-ablation=grpo,seed=0")
+    keep("--back", tmp_path / "kept", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+    keep(sweep, tmp_path / "kept")
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"ablation=base,seed=0", "ablation=grpo,seed=0"}
+
+
+def test_keeping_without_two_folders_is_one_line():
+    done = subprocess.run([sys.executable, KEEP, "x"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+STAND_IN = """\
+#!/usr/bin/env bash
+echo "$*" >> commands.log
+for word in "$@"; do case $word in hydra.sweep.dir=*) folder=${word#*=};; esac; done
+cp -r finished "$folder/ablation=grpo,seed=$(wc -l < commands.log)"
+[ ! -e fail ] || exit 1
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder with the scripts, three ablations, and a stand-in for edge-lightning."""
+    (tmp_path / "scripts").mkdir()
+    for name in ("study.sh", "keep_records.py"):
+        shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts" / name)
+    (tmp_path / "scripts" / "setup.sh").write_text('set -euo pipefail; cd "$(dirname "${BASH_SOURCE[0]}")/.."\n')
+    for option in ("ablation/grpo", "ablation/full", "ablation/sft", "data/arithmetic_moderate"):
+        path = tmp_path / "conf" / f"{option}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    write_run(tmp_path / "finished")
+    (tmp_path / "outputs" / "study" / "hard_methods").mkdir(parents=True)
+    (tmp_path / "outputs" / "study" / "moderate_methods").mkdir(parents=True)
+    commands = tmp_path / ".venv" / "bin"
+    commands.mkdir(parents=True)
+    for name, text in (("edge-lightning", STAND_IN), ("python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')):
+        (commands / name).write_text(text)
+        (commands / name).chmod(0o755)
+    return tmp_path
+
+
+def study(checkout, *parts, **environment):
+    return subprocess.run(
+        [checkout / "scripts" / "study.sh", *parts],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+    )
+
+
+def commands(checkout):
+    return (checkout / "commands.log").read_text().splitlines()
+
+
+def test_the_study_runs_whole_seeds_in_order_and_leaves_out_what_conf_does_not_have(checkout):
+    done = study(checkout, "hard_methods")
+    assert done.returncode == 0, done.stderr
+    folder = "outputs/study/hard_methods"
+    end = f"hydra.sweep.dir={folder} resume={folder} hydra/launcher=joblib hydra.launcher.n_jobs=2"
+    assert commands(checkout) == [
+        f"fit -m seed=0 ablation=sft,grpo,full {end}",
+        f"fit -m seed=1,2,3,4 ablation=sft,grpo,full {end}",
+    ]
+    assert "study: no ablation=base" in done.stderr
+    kept = checkout / "docs" / "study" / "data" / "hard_methods"
+    assert {path.name for path in kept.iterdir()} == {"ablation=grpo,seed=1", "ablation=grpo,seed=2"}
+
+
+def test_a_part_without_any_of_its_options_is_not_started_and_parts_come_in_the_order_of_the_table(checkout):
+    assert study(checkout, JOBS="1").returncode == 0
+    parts = [line.split("hydra.sweep.dir=outputs/study/")[1].split()[0] for line in commands(checkout)]
+    assert parts == ["hard_methods", "hard_methods", "moderate_methods", "moderate_methods"]
+    assert "ablation=sft,grpo,full data=arithmetic_moderate optimizer.lr=2e-4 hydra" in commands(checkout)[2]
+    assert all(line.endswith("n_jobs=1") for line in commands(checkout))
+
+
+def test_what_is_kept_is_put_back_before_anything_is_run(checkout):
+    write_run(checkout / "docs" / "study" / "data" / "hard_methods" / "ablation=full,seed=0")
+    done = study(checkout, "hard_methods")
+    assert done.stdout.splitlines()[1] == "put back: ablation=full,seed=0"
+    assert (checkout / "outputs" / "study" / "hard_methods" / "ablation=full,seed=0" / "summary.json").exists()
+
+
+def test_a_failed_line_stops_no_other_and_is_told_by_the_exit_status(checkout):
+    (checkout / "fail").touch()
+    assert study(checkout, "hard_methods").returncode == 1
+    assert len(commands(checkout)) == 2
+
+
+def test_a_part_that_is_none_is_one_line(checkout):
+    done = study(checkout, "easy")
+    assert (done.returncode, done.stderr) == (1, "study: no part easy; see the table in scripts/study.sh\n")
+    assert not (checkout / "commands.log").exists()

@@ -5,7 +5,7 @@ from hydra import compose, initialize_config_dir
 
 from edge_lightning.cli.hydra_app import CONF
 
-STAGES = ("engine", "correction", "advantage", "credit", "objective", "rollout")
+STAGES = ("engine", "correction", "advantage", "credit", "objective", "rollout", "datamodule")
 NO_CORRECTION = {"correction": "NoCorrection"}
 NO_EDA = {"credit": "NoCredit"}
 REFLECTION_ALONE = {"correction.reflect": 1.0, "correction.answer": 0.0, "correction.reference": 0.0}
@@ -13,6 +13,7 @@ WRONG_ANSWER = {"correction.answer": 0.5, "correction.reference": 0.0, "correcti
 BUNDLES = {
     "full": {},
     "grpo": NO_CORRECTION | NO_EDA,
+    "base": NO_CORRECTION | NO_EDA | {"datamodule.steps": 0},
     "force_r": REFLECTION_ALONE | NO_EDA,
     "force_r_eda": REFLECTION_ALONE,
     "sft": NO_CORRECTION

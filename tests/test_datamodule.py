@@ -51,8 +51,9 @@ def datamodule(**settings):
     return ProblemDataModule(train_problems=PROBLEMS, held_out_problems=[], **(usual | settings))
 
 
-def test_without_steps_a_run_is_one_pass():
+def test_steps_that_are_null_are_one_pass_and_0_are_none():
     assert len(datamodule().train_dataloader()) == 3
+    assert list(datamodule(steps=0).train_dataloader()) == []
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_without_steps_a_run_is_one_pass():
     [
         ({"problems_per_step": 11}, "rollout.problems_per_step=11: the data hold 10 training problems"),
         ({"problems_per_step": 0}, "rollout.problems_per_step=0: at least 1 expected"),
-        ({"steps": 0}, "steps=0: at least 1 expected"),
+        ({"steps": -1}, "steps=-1: at least 1 expected, 0 for an evaluation alone, null for one pass"),
         ({"micro_batch_tokens": 0}, "micro_batch_tokens=0: at least 1 expected"),
     ],
 )

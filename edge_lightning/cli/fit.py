@@ -30,6 +30,11 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     else:
         refuse_second_run(folder)
     run = build(cfg, folder, purge_step=_purge_step(checkpoint))
+    if run.datamodule.steps == 0 and not (run.evaluations.before and run.evaluations.exams):
+        raise UserError(
+            f"steps=0 is an evaluation alone, and evaluation={cfg.evaluation.name} has none before the first step; "
+            "set evaluation=smoke, evaluation.before=true, or steps"
+        )
     refuse_other_data(run.data, folder)
     write_json(folder / "data.json", run.data)
     if checkpoint is None:
@@ -58,7 +63,8 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         run.trainer.fit(run.module, run.datamodule, ckpt_path=checkpoint)
         done = run.trainer.global_step >= run.datamodule.steps
         status = "finished" if done else "interrupted"
-        run.module.policy.save(folder / "checkpoints" / "hf")
+        if run.datamodule.steps > 0:  # else it is the policy that the run was given
+            run.module.policy.save(folder / "checkpoints" / "hf")
     except SystemExit:  # Lightning's answer to Ctrl-C and SIGTERM
         status = "interrupted"
         raise UserError(_how_to_go_on(run, folder)) from None
@@ -70,6 +76,8 @@ def fit(cfg: DictConfig, folder: Path) -> None:
 
 
 def _how_to_go_on(run, folder: Path) -> str:
+    if run.datamodule.steps == 0:
+        return "interrupted before the evaluation was done; start it again"
     done = f"interrupted after {run.trainer.global_step} of {run.datamodule.steps} steps"
     checkpoint = last_checkpoint(folder)
     if not checkpoint.exists():

@@ -25,7 +25,7 @@ def print_summary(summary: dict, folder: Path) -> None:
     seconds = {k: v for k, v in summary["seconds"].items() if k != "whole_run" and v >= 0.05}
     spent = ", ".join(f"{stage} {value:.1f}" for stage, value in sorted(seconds.items(), key=lambda kv: -kv[1]))
     console.print(f"seconds   {summary['seconds']['whole_run']:.0f} in all: {spent}", soft_wrap=True)
-    if "tokens" in summary:
+    if summary.get("tokens"):
         tokens = ", ".join(f"{kind} {count:,}" for kind, count in summary["tokens"].items())
         console.print(f"tokens    {tokens}", soft_wrap=True)
     place = escape(min(str(folder), os.path.relpath(folder), key=len))
@@ -45,6 +45,8 @@ def tables(summary: dict) -> list[Table]:
     if summary["command"] != "fit":
         return [accuracy_table(summary, {"value": summary["metrics"]}), responses_table(summary["metrics"], "responses")]
     before, after = summary["before"] or {}, summary["after"] or {}
+    if summary["steps"] == 0:
+        return [accuracy_table(summary, {"value": before}), responses_table(before, "responses")]
     found = [accuracy_table(summary, {"before": before, "after": after})]
     return [*found, responses_table(after, "responses after")] if after else found
 

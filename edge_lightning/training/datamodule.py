@@ -63,11 +63,11 @@ class ProblemDataModule(L.LightningDataModule):
     Args:
         train_problems, held_out_problems: as curation.py left them.
         problems_per_step: over all ranks.
-        steps: rollouts of the run; None for one pass over the problems.
+        steps: rollouts of the run; None for one pass over the problems, 0 for none: the policy is evaluated alone.
         micro_batch_tokens: prompt and response tokens of a forward pass; bounds memory, changes no gradient.
         seed: of the run; orders the problems.
     Raises:
-        UserError: there are fewer problems than a step takes, or a count is below 1.
+        UserError: there are fewer problems than a step takes, or a count is too small.
     """
 
     def __init__(
@@ -85,10 +85,11 @@ class ProblemDataModule(L.LightningDataModule):
         self.held_out_problems = list(held_out_problems)
         for key, value in (
             ("rollout.problems_per_step", problems_per_step),
-            ("steps", steps),
             ("datamodule.micro_batch_tokens", micro_batch_tokens),
         ):
             require_at_least_one(key, value)
+        if steps is not None and steps < 0:
+            raise UserError(f"steps={steps}: at least 1 expected, 0 for an evaluation alone, null for one pass")
         if len(self.train_problems) < problems_per_step:
             raise UserError(
                 f"rollout.problems_per_step={problems_per_step}: the data hold {len(self.train_problems)} training "

@@ -58,6 +58,11 @@ class EvaluationCallback(L.Callback):
         self.results: dict[int, dict[str, float]] = {}
         self.clock = Stopwatch()
 
+    def on_fit_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
+        """The only hook of a run without steps: Lightning starts no training then."""
+        if trainer.datamodule.steps == 0 and self.before:
+            self._evaluate(trainer, pl_module)
+
     def on_train_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         if trainer.global_step > 0:
             self._go_on(trainer, pl_module)

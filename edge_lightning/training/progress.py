@@ -28,6 +28,11 @@ class ProgressCallback(L.Callback):
         require_at_least_one("callbacks.progress.line_every_n_steps", line_every_n_steps)
         self.line_every_n_steps = line_every_n_steps
 
+    def on_fit_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
+        """Without steps there are evaluations to show."""
+        if trainer.datamodule.steps == 0:
+            self.display.start()
+
     def on_train_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         self.task = self.display.bar("steps", trainer.datamodule.steps, completed=trainer.global_step)
         self.display.start()
@@ -42,6 +47,9 @@ class ProgressCallback(L.Callback):
             self.display.line(f"step {batch.step + 1}/{steps}  {figures}")
 
     def on_train_end(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
+        self.display.stop()
+
+    def on_fit_end(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         self.display.stop()
 
     def on_exception(self, trainer: L.Trainer, pl_module: PolicyModule, exception: BaseException) -> None:

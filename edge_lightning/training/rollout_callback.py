@@ -70,7 +70,7 @@ class RolloutCallback(L.Callback):
         self.evaluation_engine = self.make_evaluation_engine(**place) if self.make_evaluation_engine else self.engine
         self.pipeline = self.make_pipeline(policy=policy, engine=self.engine)
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
+    def on_fit_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         self.ready_at = time.time()
 
     def push(self, engine: Engine, trainer: L.Trainer, pl_module: PolicyModule) -> int:

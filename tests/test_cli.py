@@ -90,7 +90,10 @@ def refusal(command, line, run_dir, capfd):
         ("steps=-1", "steps=-1: at least 1 expected, 0 for an evaluation alone"),
         ("steps=0 evaluation=none", "steps=0 is an evaluation alone, and evaluation=none has none before the first step"),
         ("ablation=base evaluation.before=false", "steps=0 is an evaluation alone, and evaluation=smoke-.* has none before"),
-        ("ablation=base evaluation.benchmarks.smoke=null", "steps=0 is an evaluation alone, and evaluation=smoke-.* has none"),
+        (
+            "ablation=base evaluation.benchmarks.smoke=null",
+            "steps=0 is an evaluation alone, and evaluation=smoke-.* has none",
+        ),
         ("rollout.response_limit=0", "rollout.response_limit=0: at least 1 token expected"),
         ("rollout.temperature=0", r"rollout.temperature=0: above 0 \(0.01 to 100\) expected"),
         ("rollout.temperature=inf", "rollout.temperature=inf: above 0"),

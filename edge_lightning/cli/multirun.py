@@ -20,8 +20,10 @@ from pathlib import Path
 
 from hydra._internal.hydra import Hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
 
 from edge_lightning.cli.job_process import run_process
 from edge_lightning.cli.resume import can_go_on, claimed, is_finished, move_aside, quoted, read_yaml
@@ -136,8 +138,14 @@ def multirun(hydra: Hydra, command: str, overrides: list[str], *, goes_on: bool)
     folder = str(cfg.hydra.sweep.dir)  # the hour may be in its name
     how = f"go on with edge-lightning {command} -m resume={shortest(folder)}"
     places = [f"hydra.sweep.dir={quoted(folder)}", "hydra.output_subdir=null"]  # each job leaves the record of its own
+    record = Path(folder, MULTIRUN)
+    before = record.read_text() if record.exists() else None
     try:
         batches = hydra.multirun(command, Job(command, goes_on), [*overrides, *places])
+    except (HydraException, OmegaConfBaseException):  # what is refused must not stand in the record
+        if before is not None:
+            record.write_text(before)
+        raise
     except KeyboardInterrupt:
         print(f"edge-lightning {command}: interrupted; {how}", file=sys.stderr)
         return 130

@@ -8,45 +8,51 @@ methods=sft,grpo,force_r,force_r_eda,full
 controls=gec_only,gec_no_wrong_prefix,full_no_wrong_prefix,gec_masked,gec_shaped,gec_supervised,eda_only,gec_wrong_label
 controls+=,gec_wrong_answer,gec_foreign_reference,gec_statistics_only,full_sampled_baseline,compute_matched_grpo
 moderate="data=arithmetic_moderate optimizer.lr=2e-4"
+any="fidelity.verified_references_only=false"
 
-# A part is a multirun under outputs/study; several lines of one name are one. The first override varies slowest, so that a
-# study that is cut short has whole seeds. Options that conf/ does not have are left out.
-#     part              overrides
+# A part is a multirun under outputs/study; several lines of one name are one. Seed 0 of all parts comes first, so that a study
+# that is cut short has a little of everything.
+#     part                 overrides
 table="
-      hard_methods      seed=0 ablation=base,$methods
-      hard_methods      seed=1,2,3,4 ablation=$methods
-      hard_controls     seed=0,1,2 ablation=$controls
-      moderate_methods  seed=0 ablation=base,$methods $moderate
-      moderate_methods  seed=1,2 ablation=$methods $moderate
+      hard_methods         seed=0 ablation=base,$methods
+      hard_methods         seed=1,2,3,4 ablation=$methods
+      moderate_methods     seed=0 ablation=base $moderate
 "
-
-# An override of a group with those of its options that exist; nothing if there are none.
-existing() {
-  local key=${1%%=*} options=() option
-  [ -d "conf/$key" ] || { echo "$1"; return; }
-  for option in $(tr , ' ' <<< "${1#*=}"); do
-    if [ -e "conf/$key/$option.yaml" ]; then options+=("$option"); else echo "study: no $key=$option" >&2; fi
-  done
-  [ ${#options[@]} -eq 0 ] || (IFS=,; echo "$key=${options[*]}")
-}
+for seeds in 0 1,2; do
+  table+="
+      hard_controls        seed=$seeds ablation=$controls
+      hard_why             seed=$seeds ablation=gec_only correction.answer=0.0 correction.reference=0.5
+      hard_why             seed=$seeds ablation=gec_only correction.answer=0.5 correction.reference=0.0
+      hard_why             seed=$seeds ablation=full credit.floor=1.0
+      hard_why             seed=$seeds ablation=full credit.ceiling=1.0
+      hard_why             seed=$seeds ablation=full credit.advantages=positive,negative
+      moderate_methods     seed=$seeds ablation=$methods $moderate
+      hard_lr              seed=${seeds%,2} ablation=$methods,gec_only optimizer.lr=2e-4,8e-4
+      hard_mixes           seed=$seeds ablation=full correction.answer=0.0 correction.reference=0.5
+      hard_mixes           seed=$seeds ablation=full correction.answer=0.5 correction.reference=0.0
+      hard_mixes           seed=$seeds ablation=full correction.reflect=0.0 correction.answer=0.5 correction.reference=0.5
+      hard_mixes           seed=$seeds ablation=full correction.reflect=0.8 correction.answer=0.1 correction.reference=0.1
+      hard_kl              seed=$seeds ablation=full,grpo objective.kl_coefficient=0.04
+      hard_references      seed=$seeds ablation=full,sft data.corrupted_solutions=0.25,0.5 $any
+      hard_reference_code  seed=$seeds ablation=full fidelity=reference_code
+"
+done
+table+="
+      hard_off_policy      seed=0 ablation=full,gec_only rollout.updates_per_rollout=4
+"
 
 keep() {
   .venv/bin/python scripts/keep_records.py "outputs/study/$1" "docs/study/data/$1"
 }
 
 run_line() {
-  local part=$1 folder=outputs/study/$1 overrides=() override found status=0
+  local part=$1 folder=outputs/study/$1 status=0
   shift
-  for override in "$@"; do
-    found=$(existing "$override")
-    [ -n "$found" ] || return 0
-    overrides+=("$found")
-  done
-  echo "study: $part: ${overrides[*]}"
+  echo "study: $part: $*"
   .venv/bin/python scripts/keep_records.py --back "docs/study/data/$part" "$folder" || return 1
-  (while sleep 60; do keep "$part"; done) & keeper=$!
+  (while sleep 60 > /dev/null 2>&1; do keep "$part"; done) & keeper=$!  # a sleep left behind must hold no pipe
   trap 'kill "$keeper"' EXIT
-  .venv/bin/edge-lightning fit -m "${overrides[@]}" "hydra.sweep.dir=$folder" "resume=$folder" \
+  .venv/bin/edge-lightning fit -m "$@" "hydra.sweep.dir=$folder" "resume=$folder" \
     hydra/launcher=joblib "hydra.launcher.n_jobs=${JOBS:-2}" || status=$?
   kill "$keeper"
   trap - EXIT

@@ -11,7 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hydra import compose, initialize_config_dir
 
+from edge_lightning.cli.hydra_app import CONF
 from edge_lightning.evaluation.record import EVALUATION_SCHEMA
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -127,6 +129,13 @@ def test_a_copy_that_was_cut_short_counts_as_none(sweep, tmp_path):
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {"ablation=base,seed=0", "ablation=grpo,seed=0"}
 
 
+def test_a_run_that_is_named_after_a_path_of_the_machine_is_left_out(tmp_path):
+    write_run(tmp_path / "sweep" / "data.problem_set.path=" / "home" / "me" / "set.json,seed=0")
+    told = keep(tmp_path / "sweep", tmp_path / "kept")
+    assert told == "left out: data.problem_set.path=/home/me/set.json,seed=0: its name holds a path of this machine\n"
+    assert not (tmp_path / "kept").exists()
+
+
 def test_keeping_without_two_folders_is_one_line():
     done = subprocess.run([sys.executable, KEEP, "x"], capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
@@ -136,6 +145,7 @@ STAND_IN = """\
 #!/usr/bin/env bash
 echo "$*" >> commands.log
 for word in "$@"; do case $word in hydra.sweep.dir=*) folder=${word#*=};; esac; done
+mkdir -p "$folder"
 cp -r finished "$folder/ablation=grpo,seed=$(wc -l < commands.log)"
 [ ! -e fail ] || exit 1
 """
@@ -143,18 +153,12 @@ cp -r finished "$folder/ablation=grpo,seed=$(wc -l < commands.log)"
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A folder with the scripts, three ablations, and a stand-in for edge-lightning."""
+    """A folder with the scripts and a stand-in for edge-lightning."""
     (tmp_path / "scripts").mkdir()
     for name in ("study.sh", "keep_records.py"):
         shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts" / name)
     (tmp_path / "scripts" / "setup.sh").write_text('set -euo pipefail; cd "$(dirname "${BASH_SOURCE[0]}")/.."\n')
-    for option in ("ablation/grpo", "ablation/full", "ablation/sft", "data/arithmetic_moderate"):
-        path = tmp_path / "conf" / f"{option}.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
     write_run(tmp_path / "finished")
-    (tmp_path / "outputs" / "study" / "hard_methods").mkdir(parents=True)
-    (tmp_path / "outputs" / "study" / "moderate_methods").mkdir(parents=True)
     commands = tmp_path / ".venv" / "bin"
     commands.mkdir(parents=True)
     for name, text in (("edge-lightning", STAND_IN), ("python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')):
@@ -176,26 +180,53 @@ def commands(checkout):
     return (checkout / "commands.log").read_text().splitlines()
 
 
-def test_the_study_runs_whole_seeds_in_order_and_leaves_out_what_conf_does_not_have(checkout):
+def test_a_part_runs_its_lines_in_order_and_keeps_what_has_finished(checkout):
     done = study(checkout, "hard_methods")
     assert done.returncode == 0, done.stderr
     folder = "outputs/study/hard_methods"
     end = f"hydra.sweep.dir={folder} resume={folder} hydra/launcher=joblib hydra.launcher.n_jobs=2"
     assert commands(checkout) == [
-        f"fit -m seed=0 ablation=sft,grpo,full {end}",
-        f"fit -m seed=1,2,3,4 ablation=sft,grpo,full {end}",
+        f"fit -m seed=0 ablation=base,sft,grpo,force_r,force_r_eda,full {end}",
+        f"fit -m seed=1,2,3,4 ablation=sft,grpo,force_r,force_r_eda,full {end}",
     ]
-    assert "study: no ablation=base" in done.stderr
     kept = checkout / "docs" / "study" / "data" / "hard_methods"
     assert {path.name for path in kept.iterdir()} == {"ablation=grpo,seed=1", "ablation=grpo,seed=2"}
 
 
-def test_a_part_without_any_of_its_options_is_not_started_and_parts_come_in_the_order_of_the_table(checkout):
+def keep_nothing(checkout):
+    (checkout / ".venv" / "bin" / "python").write_text("#!/bin/sh\n")
+
+
+def test_all_parts_are_run_with_seed_0_before_others_are(checkout):
+    keep_nothing(checkout)
     assert study(checkout, JOBS="1").returncode == 0
-    parts = [line.split("hydra.sweep.dir=outputs/study/")[1].split()[0] for line in commands(checkout)]
-    assert parts == ["hard_methods", "hard_methods", "moderate_methods", "moderate_methods"]
-    assert "ablation=sft,grpo,full data=arithmetic_moderate optimizer.lr=2e-4 hydra" in commands(checkout)[2]
-    assert all(line.endswith("n_jobs=1") for line in commands(checkout))
+    lines = [line.split(" hydra.sweep.dir=outputs/study/") for line in commands(checkout)]
+    assert all(line[1].endswith("n_jobs=1") for line in lines)
+    seeds = [overrides.split("seed=")[1].split()[0] for overrides, _ in lines]
+    parts = [rest.split()[0] for _, rest in lines]
+    assert seeds[:2] == ["0", "1,2,3,4"]  # of the methods themselves
+    first = seeds[2:].index("1,2") + 2
+    assert set(seeds[2:first]) == {"0"}
+    assert set(parts[:first]) == set(parts) - {"hard_off_policy"}
+    assert "fit -m seed=1 ablation=sft,grpo,force_r,force_r_eda,full,gec_only optimizer.lr=2e-4,8e-4" in [
+        x[0] for x in lines
+    ]
+
+
+def test_every_job_of_the_study_composes(checkout):
+    keep_nothing(checkout)
+    study(checkout)
+    options = {}
+    for line in commands(checkout):
+        given = dict(override.split("=", 1) for override in line.split(" hydra.sweep.dir=")[0].split()[2:])
+        for ablation in given.pop("ablation").split(","):
+            key = tuple(sorted((k, v.split(",")[-1]) for k, v in given.items() if k != "seed"))
+            options.setdefault(key, set()).add(ablation)
+    assert len(options) > 10
+    with initialize_config_dir(str(CONF), version_base=None):
+        for overrides, ablations in options.items():
+            for ablation in ablations:
+                compose("fit", [f"ablation={ablation}", *(f"{k}={v}" for k, v in overrides)])
 
 
 def test_what_is_kept_is_put_back_before_anything_is_run(checkout):

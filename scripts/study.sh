@@ -50,7 +50,8 @@ run_line() {
   shift
   echo "study: $part: $*"
   .venv/bin/python scripts/keep_records.py --back "docs/study/data/$part" "$folder" || return 1
-  (while sleep 60 > /dev/null 2>&1; do keep "$part"; done) & keeper=$!  # a sleep left behind must hold no pipe
+  # Ended between two rounds of keeping, never within one. A sleep left behind must hold no pipe.
+  (trap exit TERM; while sleep 60 > /dev/null 2>&1 & wait $!; do keep "$part"; done) & keeper=$!
   trap 'kill "$keeper"' EXIT
   .venv/bin/edge-lightning fit -m "$@" "hydra.sweep.dir=$folder" "resume=$folder" \
     hydra/launcher=joblib "hydra.launcher.n_jobs=${JOBS:-2}" || status=$?

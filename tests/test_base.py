@@ -2,6 +2,7 @@
 
 import pytest
 
+from edge_lightning.cli.multirun import result
 from tests.run_record import EVALUATION, SMALL, evaluations, here, summary
 
 pytestmark = pytest.mark.slow
@@ -41,6 +42,10 @@ def test_what_is_printed_has_one_column_and_no_step(tmp_path, capfd):
     assert "after" not in out
     assert "tokens    " not in out
     assert [line.split()[:2] for line in err.splitlines()[2:]] == [["step", "0"]]
+
+
+def test_a_sweep_lists_it_by_its_one_figure(base):
+    assert result(base).startswith(f"finished     smoke pass@1 {summary(base)['before']['smoke/accuracy']:.3f}  ")
 
 
 def test_a_finished_one_is_not_done_twice(base, capfd):

@@ -9,7 +9,8 @@ from hydra import compose, initialize_config_dir
 
 from edge_lightning.cli.build import build_benchmarks
 from edge_lightning.cli.checks import exam_length
-from edge_lightning.cli.hydra_app import CONF, outcome
+from edge_lightning.cli.hydra_app import CONF
+from edge_lightning.cli.multirun import result
 from edge_lightning.data.table import ProblemTable
 from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import Benchmark, Exam
@@ -189,6 +190,6 @@ def test_a_line_of_a_sweep_names_the_average_alone_where_there_are_several_bench
     metrics = {"aime/accuracy": 0.1, "math/accuracy": 0.5, "average/accuracy": 0.4, "average/accuracy_of_benchmarks": 0.3}
     write = (tmp_path / "summary.json").write_text
     write(json.dumps({"status": "finished", "before": {**metrics, "average/accuracy": 0.2}, "after": metrics}))
-    assert outcome(tmp_path).startswith("finished     average pass@1 0.200 -> 0.400  ")
+    assert result(tmp_path).startswith("finished     average pass@1 0.200 -> 0.400  ")
     write(json.dumps({"status": "finished", "metrics": {"smoke/accuracy": 0.25}}))
-    assert outcome(tmp_path).startswith("finished     smoke pass@1 0.250  ")
+    assert result(tmp_path).startswith("finished     smoke pass@1 0.250  ")

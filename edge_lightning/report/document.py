@@ -12,6 +12,7 @@ from edge_lightning.report.footnotes import FOOTNOTES
 from edge_lightning.report.methods import Method, Section, baseline_of, sections
 from edge_lightning.report.provenance import PICTURES, provenance_table
 from edge_lightning.report.records import FINISHED, INTERRUPTED, Records, Run
+from edge_lightning.report.speed import speed_table
 from edge_lightning.report.style import Look, Picture, looks, styled
 from edge_lightning.report.tables import (
     Table,
@@ -20,6 +21,12 @@ from edge_lightning.report.tables import (
     difference_table,
     overview_table,
     runs_table,
+)
+
+SAID_OF_SPEED = (
+    "Two methods that end alike may get there at different times. Own accuracy: what the policy says before correction, "
+    "mean over all steps of a run, then ± sd over seeds; differences between runs of equal seed. The step is the first at "
+    "which the mean of the last {window} steps is there, mean over the runs that get there."
 )
 
 
@@ -80,7 +87,7 @@ class _Writer:
             blocks += [*self._accuracy(), *self._differences(), *self._compute()]
         else:
             blocks.append("No finished run has a final evaluation, so there are no accuracies to compare.")
-        return [*blocks, *self._training(), *self._provenance(), *self._runs()]
+        return [*blocks, *self._speed(), *self._training(), *self._provenance(), *self._runs()]
 
     def _accuracy(self) -> list[str]:
         blocks = [
@@ -131,6 +138,10 @@ class _Writer:
         picture = compute_picture(self.section, self.found, self.look, self._file("compute"))
         table = compute_table(self.section, order).markdown()
         return ["### Tokens and seconds", self._add(picture), table, "Mean over the finished runs of a method."]
+
+    def _speed(self) -> list[str]:
+        table = speed_table(list(self.section.methods.values()), self.baseline, window=self.window)
+        return [] if table is None else ["### Speed", SAID_OF_SPEED.format(window=self.window), table.markdown()]
 
     def _training(self) -> list[str]:
         drawn = [self._curves(plan) for plan in TRAINING]

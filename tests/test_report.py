@@ -165,6 +165,23 @@ def test_an_override_that_says_the_default_makes_no_method_of_its_own(tmp_path):
     assert list(methods(tmp_path)) == ["grpo"]
 
 
+def test_a_method_that_leaves_a_default_alone_is_named_without_it(tmp_path):
+    for name, overrides, floor in (
+        ("a", (), "0.1"),
+        ("b", ("credit.floor=null",), "null"),
+        ("c", ("fidelity=reference_code",), "null"),  # its default is no default of the others
+        ("d", ("fidelity=reference_code", "credit.floor=null"), "null"),
+    ):
+        folder = write_run(tmp_path / name, seed=ord(name), ablation="full", overrides=overrides)
+        (folder / "config.yaml").write_text(f"command: fit\ncredit:\n  floor: {floor}\n")
+    found = methods(tmp_path)
+    assert {label: sorted(map(chr, m.runs)) for label, m in found.items()} == {
+        "full": ["a"],
+        "full credit.floor=null": ["b"],
+        "full fidelity=reference_code": ["c", "d"],
+    }
+
+
 def test_data_and_policies_never_mix(tmp_path):
     write_run(tmp_path / "a", overrides=("data=arithmetic_hard",))
     write_run(tmp_path / "b", data="gsm8k", overrides=("data=gsm8k",))

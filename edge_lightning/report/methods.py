@@ -90,14 +90,10 @@ def sections(records: Records) -> list[Section]:
 def labels(runs: list[Run]) -> dict[str, str]:
     """By place of a run, its method's label: the ablation, then each override that not all runs of the section share.
 
-    An override that another run of the same ablation leaves at its default is compared with the configuration of that run,
-    so that `steps=150` and a default of 150 are one method.
+    An override that says what the configuration of a run without it holds is none: `steps=150` and a default of 150 are one
+    method.
     """
-    given: dict[str, dict[str, str]] = {}
-    for run in runs:
-        keys = {key for other in runs if other.ablation == run.ablation for key in other.settings if _distinguishes(key)}
-        values = {key: run.settings.get(key, _configured(run.config, key)) for key in sorted(keys)}
-        given[run.place] = {key: value for key, value in values.items() if value is not None}
+    given = {run.place: _said(run, runs) for run in runs}
     every = {key for values in given.values() for key in values}
     differs = {key for key in every if len({_plain(values.get(key)) for values in given.values()}) > 1}
     spelled: dict[tuple[str, str | None], str] = {}  # 2e-4 and 0.0002 are one value: as the first run has it
@@ -110,6 +106,22 @@ def labels(runs: list[Run]) -> dict[str, str]:
         )
         for run in runs
     }
+
+
+def _said(run: Run, runs: list[Run]) -> dict[str, str]:
+    """The overrides of a run that may tell it from others, by key, without those that say a default."""
+    said = {key: value for key, value in sorted(run.settings.items()) if _distinguishes(key)}
+
+    def says_a_default(key: str) -> bool:
+        rest = {k: _plain(v) for k, v in said.items() if k != key}
+        return any(
+            other.ablation == run.ablation
+            and {k: _plain(v) for k, v in other.settings.items() if _distinguishes(k)} == rest
+            and _plain(_configured(other.config, key)) == _plain(said[key])
+            for other in runs
+        )
+
+    return {key: value for key, value in said.items() if not says_a_default(key)}
 
 
 def baseline_of(section: Section, name: str) -> tuple[Method | None, str]:

@@ -10,6 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from edge_lightning.cli import hydra_app
+from edge_lightning.cli.report import report, sweep_jobs
+from edge_lightning.report.methods import sections
+from edge_lightning.report.tree import read_tree
+
+CURVES = {"reward/mean_sampled": [0.0, 0.5], "reward/mean_corrected": [0.5, 0.5], "gradient/norm": [0.0, 2.0]}
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -96,3 +102,28 @@ def write_metrics(folder: Path, metrics: dict[str, list[float | None]], *, packe
 
 def _rates(rows: dict[str, list[int]]) -> list[float]:
     return [sum(rights) / len(rights) for rights in rows.values()]
+
+
+def read(folder):
+    return read_tree(folder, expand=sweep_jobs)
+
+
+def methods(folder, section=0):
+    return sections(read(folder))[section].methods
+
+
+def run(*arguments):
+    return hydra_app.run("report", [str(a) for a in arguments], report)
+
+
+def written(folder, *arguments):
+    """The Markdown of a report on a folder."""
+    assert run(folder, *arguments) == 0
+    return (folder / "report" / "report.md").read_text()
+
+
+def row(markdown, label):
+    """Cells of the table rows that begin with a label."""
+    return [
+        [c.strip() for c in line.strip("|").split("|")] for line in markdown.splitlines() if line.startswith(f"| {label} |")
+    ]

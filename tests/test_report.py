@@ -5,40 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from edge_lightning.cli import hydra_app
-from edge_lightning.cli.report import report, sweep_jobs
-from edge_lightning.errors import UserError
+from edge_lightning.cli.report import sweep_jobs
 from edge_lightning.report.comparison import accuracy, difference, results
-from edge_lightning.report.methods import baseline_of, sections
-from edge_lightning.report.tree import read_tree
-from tests.report_records import COMMIT, write_metrics, write_run, write_scores
-
-CURVES = {"reward/mean_sampled": [0.0, 0.5], "reward/mean_corrected": [0.5, 0.5], "gradient/norm": [0.0, 2.0]}
-
-
-def read(folder):
-    return read_tree(folder, expand=sweep_jobs)
-
-
-def methods(folder, section=0):
-    return sections(read(folder))[section].methods
-
-
-def run(*arguments):
-    return hydra_app.run("report", [str(a) for a in arguments], report)
-
-
-def written(folder, *arguments):
-    """The Markdown of a report on a folder."""
-    assert run(folder, *arguments) == 0
-    return (folder / "report" / "report.md").read_text()
-
-
-def row(markdown, label):
-    """Cells of the table rows that begin with a label."""
-    return [
-        [c.strip() for c in line.strip("|").split("|")] for line in markdown.splitlines() if line.startswith(f"| {label} |")
-    ]
+from edge_lightning.report.tables import difference_table, generated_tokens
+from tests.report_records import COMMIT, CURVES, methods, row, run, write_run, written
 
 
 @pytest.fixture
@@ -140,172 +110,6 @@ def test_holm_is_over_the_methods_of_a_section(tmp_path):
     found = results(methods(tmp_path).values(), methods(tmp_path)["grpo"]).differences["smoke"]
     assert list(found) == ["full", "force_r"]
     assert [(d.p_problems, d.p_holm) for d in found.values()] == [(pytest.approx(2 / 64), pytest.approx(4 / 64)), (1.0, 1.0)]
-
-
-# --- which runs are of one method
-
-
-def test_a_method_is_an_ablation_with_the_overrides_that_differ(tmp_path):
-    shared = ("hydra.sweep.dir=x", "cpu_threads=1", "resume=y", "steps=150")
-    write_run(tmp_path / "a", overrides=(*shared, "optimizer.lr=2e-4"))
-    write_run(tmp_path / "b", overrides=(*shared, "optimizer.lr=4e-4"))
-    write_run(tmp_path / "c", seed=1, overrides=(*shared, "optimizer.lr=0.0004", "cpu_threads=2"))
-    found = methods(tmp_path)
-    assert {label: sorted(m.runs) for label, m in found.items()} == {
-        "grpo optimizer.lr=2e-4": [0],
-        "grpo optimizer.lr=4e-4": [0, 1],
-    }
-
-
-def test_an_override_that_says_the_default_makes_no_method_of_its_own(tmp_path):
-    said = write_run(tmp_path / "a", overrides=("steps=150",))
-    unsaid = write_run(tmp_path / "b", seed=1)
-    for folder in (said, unsaid):
-        (folder / "config.yaml").write_text("command: fit\nsteps: 150\n")
-    assert list(methods(tmp_path)) == ["grpo"]
-
-
-def test_a_method_that_leaves_a_default_alone_is_named_without_it(tmp_path):
-    for name, overrides, floor in (
-        ("a", (), "0.1"),
-        ("b", ("credit.floor=null",), "null"),
-        ("c", ("fidelity=reference_code",), "null"),  # its default is no default of the others
-        ("d", ("fidelity=reference_code", "credit.floor=null"), "null"),
-    ):
-        folder = write_run(tmp_path / name, seed=ord(name), ablation="full", overrides=overrides)
-        (folder / "config.yaml").write_text(f"command: fit\ncredit:\n  floor: {floor}\n")
-    found = methods(tmp_path)
-    assert {label: sorted(map(chr, m.runs)) for label, m in found.items()} == {
-        "full": ["a"],
-        "full credit.floor=null": ["b"],
-        "full fidelity=reference_code": ["c", "d"],
-    }
-
-
-def test_data_and_policies_never_mix(tmp_path):
-    write_run(tmp_path / "a", overrides=("data=arithmetic_hard",))
-    write_run(tmp_path / "b", data="gsm8k", overrides=("data=gsm8k",))
-    write_run(tmp_path / "c", model="local")
-    found = sections(read(tmp_path))
-    assert [section.name for section in found] == ["arithmetic_hard, local", "arithmetic_hard, tiny", "gsm8k, tiny"]
-    assert all(list(section.methods) == ["grpo"] for section in found)
-
-
-def test_the_baseline_is_a_label_or_the_only_method_of_an_ablation(tmp_path):
-    write_run(tmp_path / "g", overrides=("optimizer.lr=1",))
-    write_run(tmp_path / "f", ablation="full", overrides=("optimizer.lr=1",))
-    write_run(tmp_path / "h", ablation="full", overrides=("optimizer.lr=2",))
-    (section,) = sections(read(tmp_path))
-    assert baseline_of(section, "grpo")[0].label == "grpo optimizer.lr=1"
-    assert baseline_of(section, "full optimizer.lr=2")[0].label == "full optimizer.lr=2"
-    assert "several methods are of ablation full" in baseline_of(section, "full")[1]
-    assert "there is no run of the baseline sft" in baseline_of(section, "sft")[1]
-
-
-def test_without_the_baseline_the_rest_is_reported_and_that_is_said(tmp_path, capfd):
-    write_run(tmp_path / "f", ablation="full")
-    text = written(tmp_path)
-    assert "There is no run of the baseline grpo, so there are no differences; set baseline to one of: full." in text
-    assert row(text, "full")
-    assert "no run of the baseline grpo" in capfd.readouterr().out
-
-
-# --- missing, failed, damaged
-
-
-def unstarted(folder, *overrides):
-    (folder / ".hydra").mkdir(parents=True)
-    (folder / ".hydra" / "overrides.yaml").write_text("".join(f"- {o}\n" for o in overrides))
-    (folder / ".hydra" / "config.yaml").write_text("command: fit\ndata:\n  name: arithmetic_hard\nmodel:\n  name: tiny\n")
-
-
-def test_every_cell_of_the_grid_is_told(tmp_path):
-    (tmp_path / "multirun.yaml").write_text(
-        "hydra:\n  overrides:\n    task:\n    - ablation=grpo,full,sft\n    - seed=0,1\n"
-    )
-    write_run(tmp_path / "g0", seed=0)
-    write_run(tmp_path / "g1", seed=1, status="failed", after=None)
-    unstarted(tmp_path / "f0", "ablation=full", "seed=0")
-    unstarted(tmp_path / "f1", "ablation=full", "seed=1")
-    (tmp_path / "f0" / "job.log").write_text("loading\nedge-lightning fit: steps=0: at least 1 expected\n")
-    write_metrics(tmp_path / "f1", CURVES)
-    write_run(tmp_path / "e2", ablation="extra", seed=2)
-    text = written(tmp_path)
-    cells = {label: row(text, label)[-1][1:] for label in ("grpo", "full", "sft", "extra")}
-    assert cells == {
-        "grpo": ["finished", "**failed**", "not run"],
-        "full": ["**not started**", "**unfinished**", "not run"],
-        "sft": ["**missing**", "**missing**", "not run"],
-        "extra": ["not run", "not run", "finished"],
-    }
-    assert "- grpo, seed 1: failed after 2 steps (`g1`)" in text
-    assert "- full, seed 0: not started (`f0`): steps=0: at least 1 expected" in text
-    assert "the records of 5 runs: 2 finished" in text
-
-
-def test_a_finished_run_supersedes_another_of_its_cell(tmp_path):
-    write_run(tmp_path / "a", status="interrupted", after=None)
-    write_run(tmp_path / "b")
-    write_run(tmp_path / "c", status="failed", after=None)
-    text = written(tmp_path)
-    assert row(text, "grpo")[-1] == ["grpo", "finished"]
-    assert "- `a`: interrupted, left out for another run of the same cell" in text
-    assert "- `c`: failed, left out for another run of the same cell" in text
-
-
-def test_damaged_files_are_named_and_the_rest_is_used(tmp_path, capfd):
-    write_run(tmp_path / "good")
-    (write_run(tmp_path / "summary", seed=1) / "summary.json").write_text("{no")
-    (write_run(tmp_path / "scores", seed=2) / "evaluation" / "step_000002" / "smoke.parquet").write_bytes(b"PAR1")
-    (write_run(tmp_path / "metrics", seed=3, metrics=CURVES) / "metrics.csv").write_text("step,loss\n0,many\n")
-    write_scores(write_run(tmp_path / "other", seed=4) / "evaluation" / "step_000002" / "smoke.parquet", {"a": [1]})
-    text = written(tmp_path)
-    damaged = text.split("## Damaged records")[1]
-    assert "- `summary/summary.json`: JSON expected; Expecting property name" in damaged
-    assert "- `scores/evaluation/step_000002/smoke.parquet`: parquet with problem_id and correct expected;" in damaged
-    assert "- `metrics/metrics.csv`: a table of numbers expected; could not convert string to float: 'many'" in damaged
-    assert "its rows are +0.5000 off the summary's 0.5000" in damaged
-    assert row(text, "grpo")[0][1] == "4"  # an accuracy needs the summary alone
-    assert row(text, "grpo")[0][3] == "-"  # an interval needs the rows of every seed
-    out = capfd.readouterr().out
-    assert "damaged   summary/summary.json: JSON expected" in out
-
-
-def test_records_of_other_commands_are_left_out(tmp_path):
-    write_run(tmp_path / "g")
-    write_run(tmp_path / "v", command="validate")
-    assert "1 records of other commands are left out." in written(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("nowhere",), "folder=nowhere: the folder of a run, a sweep or a study expected, nothing is there"),
-        (("empty",), "folder=empty: at least one record of a run expected"),
-        (("broken",), "folder=broken: at least one record of a run expected .*broken.json: JSON expected"),
-        ((), "no value for folder; set folder="),
-        (("good", "running_mean_steps=0"), "running_mean_steps=0: at least 1 expected"),
-        (("good", "running_mean_steps=many"), "running_mean_steps=many: int expected, str came"),
-        (("good", "baseline=3"), "baseline=3: str expected, int came"),
-        (("good", "out=good/summary.json/x"), "out=good/summary.json/x: a folder that can be written expected"),
-        (("good", "steps=3"), "no key steps"),
-        (("-m", "good"), "-m is not supported; one folder at a time"),
-    ],
-)
-def test_what_a_report_cannot_do_is_one_line(arguments, message, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty").mkdir()
-    write_run(tmp_path / "good")
-    (write_run(tmp_path / "broken") / "summary.json").write_text("[")
-    assert run(*arguments) == 1
-    err = capfd.readouterr().err
-    assert err.count("\n") == 1
-    assert re.search(message.replace("broken.json", "summary.json"), err), err
-
-
-def test_a_folder_without_records_is_a_user_error(tmp_path):
-    with pytest.raises(UserError):
-        read(tmp_path)
 
 
 # --- what is written
@@ -424,3 +228,25 @@ def test_the_report_reads_what_a_fit_writes():
     source = (Path(__file__).resolve().parents[1] / "edge_lightning" / "cli" / "fit.py").read_text()
     for key in ("command", "ablation", "model", "data", "seed", "overrides", "status", "before", "after", "evaluated_steps"):
         assert f'"{key}":' in source
+
+
+def test_the_table_has_the_adjusted_p_beside_the_plain_one(tmp_path):
+    rows = {f"p{i}": [0] for i in range(6)}
+    write_run(tmp_path / "g", scores={"smoke": rows})
+    for name in ("full", "force_r"):
+        write_run(tmp_path / name, ablation=name, scores={"smoke": {problem: [1] for problem in rows}})  # p = 2 / 64
+    found = results(methods(tmp_path).values(), methods(tmp_path)["grpo"]).differences["smoke"]
+    assert {r[0]: r[4:6] for r in difference_table(found).rows} == dict.fromkeys(("full", "force_r"), ("0.031", "0.062"))
+
+
+def test_problems_are_paired_by_id_also_where_one_side_has_one_more_in_front(tmp_path):
+    write_run(tmp_path / "g", scores={"smoke": {"0": [1], "a": [0], "b": [0]}})
+    write_run(tmp_path / "f", ablation="full", scores={"smoke": {"a": [1], "b": [1]}})
+    assert difference(methods(tmp_path)["full"], methods(tmp_path)["grpo"], "smoke").mean == 1.0
+
+
+def test_half_a_width_and_what_was_generated(tmp_path):
+    write_run(tmp_path / "g", scores={"smoke": {"a": [0], "b": [0]}})
+    write_run(tmp_path / "f", ablation="full", scores={"smoke": {"a": [1], "b": [0]}})
+    assert difference(methods(tmp_path)["full"], methods(tmp_path)["grpo"], "smoke").half_width == 0.5  # of 0 to 1
+    assert generated_tokens(methods(tmp_path)["full"].runs[0]) == 1200

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from edge_lightning.report.curve_pictures import TRAINING
 from edge_lightning.report.curves import band, over_steps, running_mean
 from edge_lightning.report.methods import sections
 from edge_lightning.report.style import BASELINE, columns_for, looks
@@ -51,6 +52,13 @@ def test_a_step_that_a_seed_lacks_is_drawn_from_the_rest(tmp_path):
 def test_shorter_runs_do_not_shorten_the_rest(tmp_path):
     found = band(method(tmp_path, {"x": [1.0]}, {"x": [3.0, 5.0]}), "x", window=1)
     assert found.mean.tolist() == [2, 5]
+
+
+def test_what_the_policy_says_by_itself_is_the_solid_line():
+    drawn = {plan.name: [(curve.column, curve.line) for curve in plan.curves] for plan in TRAINING}
+    assert drawn["reward"] == [("reward/mean_sampled", "-"), ("reward/mean_corrected", "--")]
+    assert drawn["zero_variance"] == [("group/zero_variance_sampled", "-"), ("group/zero_variance_corrected", "--")]
+    assert drawn["advantage_variance"] == [("advantage/variance", "-"), ("advantage/variance_sampled", "--")]
 
 
 def test_a_figure_that_no_run_has_has_no_band(tmp_path):

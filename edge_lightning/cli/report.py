@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.markup import escape
@@ -43,8 +44,18 @@ def options(baseline: str, running_mean_steps: int) -> None:
 
 
 def sweep_jobs(overrides: list[str]) -> list[list[str]]:
-    """The overrides of each job of a sweep, as Hydra's own sweeper splits them."""
-    return [list(job) for job in BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(overrides), None)[0]]
+    """The overrides of each job of a sweep, as Hydra's own sweeper splits them.
+
+    Raises:
+        Damaged: they are none, or name options by a pattern, which takes the configuration of that time.
+    """
+    from edge_lightning.report.records import Damaged
+
+    try:
+        parsed = OverridesParser.create().parse_overrides(overrides)
+        return [list(job) for job in BasicSweeper.split_arguments(parsed, None)[0]]
+    except HydraException as error:
+        raise Damaged(f"the overrides of a sweep expected; {' '.join(str(error).split())[:160]}") from None
 
 
 def shown(path: Path) -> str:

@@ -32,9 +32,8 @@ def accuracy_picture(section: Section, found: Results, look: dict[str, Look], fi
         ax.text(1.02, 1.01, "mean ± sd", transform=ax.transAxes, fontsize=8, color=FAINT, va="bottom")
         ax.set_xlabel("accuracy (pass@1)")
     title(figure, "Final accuracy", section.name)
-    caption = (
-        "Small points: seeds. Large ones: their mean, with its 95 % interval (seeds and problems resampled). "
-        "Dashed: the policy before training."
+    caption = "Small points: seeds. Large ones: their mean, with its 95 % interval (seeds and problems resampled)." + (
+        " Dashed: the policy before training." if found.before else ""
     )
     return Picture(file, png(figure), caption, f"Final accuracy of each method on {section.name}")
 

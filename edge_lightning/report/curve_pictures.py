@@ -180,6 +180,7 @@ def _above_0(ax: Axes, values: np.ndarray) -> np.ndarray:
 def _frame(panels: list[Axes], bands: Iterable[Band], plan: Plan) -> None:
     """One range for all panels, from the smoothed curves, so that a single step can't flatten the rest."""
     ends = np.concatenate([np.concatenate([b.mean] if plan.log else [b.low, b.high]) for b in bands])
+    ends = ends[np.isfinite(ends)]
     ax = panels[0]
     if plan.log:
         ends = ends[ends > 0]
@@ -190,7 +191,7 @@ def _frame(panels: list[Axes], bands: Iterable[Band], plan: Plan) -> None:
     elif plan.whole:
         ax.set_ylim(-0.03, 1.03)
     else:
-        low, high = min(0.0, ends.min()), max(0.0, ends.max())
+        low, high = ends.min(initial=0.0), ends.max(initial=0.0)
         margin = 0.05 * ((high - low) or 1.0)
         ax.set_ylim(low - margin, high + margin)
 

@@ -118,7 +118,9 @@ class _Writer:
     def _resolution(self, name: str) -> str:
         """What can be told apart here, from the half-widths of the intervals."""
         found: dict[str, Difference] = self.found.differences[name]
-        widths = sorted((d.half_width, label) for label, d in found.items())
+        widths = sorted((d.half_width, label) for label, d in found.items() if d.half_width > 0)
+        if not widths:
+            return f"On {name} no method differs from {self.baseline.label} by more on one problem than on another."
         (least, first), (most, last) = widths[0], widths[-1]
         text = f"What this study can resolve on {name}: half-widths of the intervals of differences: {least:.3f} ({first})"
         text += f" to {most:.3f} ({last}), median {_median([w for w, _ in widths]):.3f}" if len(widths) > 1 else ""

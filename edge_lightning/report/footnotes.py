@@ -9,7 +9,8 @@ FOOTNOTES = """
   problems are both drawn with replacement, independently of each other. With one seed only problems are drawn, so it
   says nothing of other seeds. With few seeds it is optimistic (too narrow), the more so the more seeds differ: n seeds
   show on average (n - 1) / n of the variance between them. Where no problem was ever right, or all always, the interval
-  of an accuracy is the exact binomial one over problems.
+  of an accuracy is the exact binomial one over problems; a difference that is the same on every problem has an interval
+  without width, which says nothing.
 - **Difference**: a method minus the baseline ({baseline}), on the same problems (paired by id) and between runs of the
   same seed; `pairs` is seeds x problems.
 - **p, problems**: sign-flip test. A problem's difference is averaged over seeds; the hypothesis is that it is as likely

@@ -163,8 +163,14 @@ def _note_missing(section: Section, runs: list[Run], records: Records) -> None:
                 break
         else:
             if any(_same_problem(run.settings, job) for run in runs):
-                label = job.get("ablation", "unknown")
-                section.methods.setdefault(label, Method(label, label)).missing.add(int(job.get("seed", 0)))
+                ablation = job.get("ablation", "unknown")
+                own = [
+                    f"{key}={value}"
+                    for key, value in sorted(job.items())
+                    if _distinguishes(key) and any(_plain(run.settings.get(key)) != _plain(value) for run in runs)
+                ]
+                label = " ".join([ablation, *own])
+                section.methods.setdefault(label, Method(label, ablation)).missing.add(int(job.get("seed", 0)))
     section.methods = dict(sorted(section.methods.items()))
 
 

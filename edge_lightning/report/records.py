@@ -9,6 +9,8 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +22,10 @@ import yaml
 
 LOG = "job.log"  # what a job of a sweep said on stderr
 METRICS = ("metrics.csv", "metrics.csv.gz")
-FINISHED, INTERRUPTED, FAILED, UNFINISHED, NOT_STARTED = "finished", "interrupted", "failed", "unfinished", "not started"
+FINISHED, INTERRUPTED, UNFINISHED, NOT_STARTED = "finished", "interrupted", "unfinished", "not started"
+FIGURES = ("before", "after", "tokens", "seconds")  # of a summary: numbers by name
+KINDS = {"seed": int, "steps": int, "status": str, "overrides": list, "evaluated_steps": list, "versions": dict}
+KINDS |= {"git_commit": str} | dict.fromkeys(FIGURES, dict)
 
 
 class Damaged(Exception):
@@ -103,10 +108,10 @@ def read_run(folder: Path, place: str, damaged: list[tuple[str, str]]) -> Run | 
             return otherwise
 
     unread: dict = {}
-    summary = attempt(read_json, folder / "summary.json", unread)
+    summary = attempt(read_summary, folder / "summary.json", unread)
     if summary is unread and (folder / "summary.json").exists():
         return None
-    config = attempt(read_yaml, folder / "config.yaml", {}) or attempt(read_yaml, folder / ".hydra" / "config.yaml", {})
+    config = attempt(read_config, folder / "config.yaml", {}) or attempt(read_config, folder / ".hydra" / "config.yaml", {})
     if summary.get("command", config.get("command", "fit")) != "fit":
         return None
     overrides = summary.get("overrides")
@@ -118,16 +123,21 @@ def read_run(folder: Path, place: str, damaged: list[tuple[str, str]]) -> Run | 
         metrics = metrics or attempt(read_metrics, folder / name, {})
 
     def named(group: str) -> str:
-        inside = (config.get(group) or {}).get("name")
+        inside = config[group].get("name") if isinstance(config.get(group), dict) else None
         return str(summary.get(group) or inside or settings.get(group) or "unknown")
 
-    seed = summary.get("seed", config.get("seed", settings.get("seed", 0)))
+    seeds = summary.get("seed"), config.get("seed"), settings.get("seed"), 0
+    try:
+        seed = int(next(seed for seed in seeds if seed is not None))
+    except (TypeError, ValueError):
+        damaged.append((place, f"a whole number as seed expected, {seeds[:3]} came"))
+        return None
     run = Run(
         place=place,
         ablation=named("ablation"),
         data=named("data"),
         model=named("model"),
-        seed=int(seed),
+        seed=seed,
         status=summary.get("status") or (UNFINISHED if metrics else NOT_STARTED),
         settings=settings,
         config=config,
@@ -184,6 +194,28 @@ def read_json(path: Path) -> dict:
     return content
 
 
+def read_summary(path: Path) -> dict:
+    content = read_json(path)
+    for key, kind in KINDS.items():
+        value = content.get(key)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise Damaged(f"{key}: {kind.__name__} expected, {type(value).__name__} came")
+    for key in FIGURES:
+        for name, value in (content.get(key) or {}).items():
+            if not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise Damaged(f"{key}, {name}: a finite number expected, {value!r} came")
+    if not all(isinstance(step, int) for step in content.get("evaluated_steps") or ()):
+        raise Damaged("evaluated_steps: whole numbers expected")
+    return {key: value for key, value in content.items() if value is not None}
+
+
+def read_config(path: Path) -> dict:
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise Damaged(f"keys and values expected, {type(content).__name__} came")
+    return content
+
+
 def read_yaml(path: Path):
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
@@ -192,14 +224,21 @@ def read_yaml(path: Path):
 
 
 def read_metrics(path: Path) -> dict[str, np.ndarray]:
-    """Columns of a table of one row a step; an empty cell is NaN."""
+    """Columns of a table of one row a step; an empty cell is NaN. A last line without its end is not written yet."""
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file, strict=True))
+            lines = file.read().splitlines(keepends=True)
+        if lines and not lines[-1].endswith("\n"):
+            lines.pop()
+        rows = list(csv.DictReader(lines, strict=True))
+        if rows and "step" not in rows[0]:
+            raise ValueError("there is no column step")
+        if any(None in row or None in row.values() for row in rows):
+            raise ValueError("there are lines with more or fewer cells than the first")
         columns = list(rows[0]) if rows else []
         return {name: np.array([float(row[name] or "nan") for row in rows]) for name in columns}
-    except (csv.Error, EOFError, OSError, ValueError, TypeError) as error:
+    except (csv.Error, EOFError, OSError, ValueError, TypeError, zlib.error) as error:
         raise Damaged(f"a table of numbers expected; {_one_line(error)}") from None
 
 
@@ -211,6 +250,8 @@ def read_scores(path: Path) -> dict[str, float]:
         means = table.group_by("problem_id").aggregate([("correct", "mean")])
     except (pa.ArrowException, OSError, KeyError) as error:
         raise Damaged(f"parquet with problem_id and correct expected; {_one_line(error)}") from None
+    if table["problem_id"].null_count or table["correct"].null_count:
+        raise Damaged("parquet with problem_id and correct expected; some are empty")
     return dict(sorted(zip(means["problem_id"].to_pylist(), means["correct_mean"].to_pylist(), strict=True)))
 
 

@@ -56,9 +56,12 @@ def _jobs(path: Path, folder: Path, records: Records, expand: Expand) -> list[di
     try:
         sweep = read_yaml(path)
         overrides = sweep["hydra"]["overrides"]["task"]
-        return [as_settings(job) for job in expand(overrides)]
+        jobs = [as_settings(job) for job in expand(overrides)]
+        for job in jobs:
+            int(job.get("seed", 0))  # raises for what is none
+        return jobs
     except Damaged as reason:
         records.damaged.append((path.relative_to(folder).as_posix(), str(reason)))
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         records.damaged.append((path.relative_to(folder).as_posix(), "the overrides of a sweep expected, there are none"))
     return []

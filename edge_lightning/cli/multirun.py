@@ -114,10 +114,16 @@ def sweep_overrides(overrides: list[str], command: str) -> tuple[list[str], bool
     if not path.exists():
         raise UserError(f"resume={folder}: the folder of a multirun (with {MULTIRUN}) expected; leave -m out for one run")
     record = read_yaml(path)
-    if record["command"] != command:
-        raise UserError(f"resume={folder}: that multirun is of edge-lightning {record['command']}; go on with it by that")
-    of_jobs = {_key(o): o for o in record["hydra"]["overrides"]["task"]}
-    of_hydra = {_key(o): o for o in record["hydra"]["overrides"]["hydra"] if _key(o) not in _OF_THE_SWEEP}
+    try:
+        earlier, before = record["command"], record["hydra"]["overrides"]
+        of_jobs = {_key(o): o for o in before["task"]}
+        of_hydra = {_key(o): o for o in before["hydra"] if _key(o) not in _OF_THE_SWEEP}
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(
+            f"{path}: the record of a sweep expected, it was damaged; give hydra.sweep.dir and the sweep too"
+        ) from None
+    if earlier != command:
+        raise UserError(f"resume={folder}: that multirun is of edge-lightning {earlier}; go on with it by that")
     for override in rest:
         if not _key(override).startswith("hydra") and _key(override) not in of_jobs:
             raise UserError(
@@ -168,7 +174,11 @@ def result(folder: Path) -> str:
     path = folder / "summary.json"
     if not path.exists():
         return f"failed       {shortest(folder)}"
-    summary = json.loads(path.read_text())
+    try:
+        summary = json.loads(path.read_text())
+        summary["status"]
+    except (ValueError, TypeError, KeyError):
+        return f"damaged      {shortest(path)}"
     before, after = summary.get("before") or {}, summary.get("after") or summary.get("metrics") or {}
     shown = after or before
     names = [name for name in shown if name.endswith("/accuracy")]

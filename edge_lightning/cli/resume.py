@@ -48,7 +48,8 @@ def resume_overrides(overrides: list[str], command: str) -> list[str]:
     begun = recorded.exists() and (folder / "config.yaml").exists()
     if not begun and (folder / "multirun.yaml").exists():
         raise UserError(f"resume={folder}: that is a multirun; go on with it by edge-lightning {command} -m resume={folder}")
-    earlier_command = read_yaml(folder / "config.yaml").get("command") if begun else command
+    config = read_yaml(folder / "config.yaml") if begun else {"command": command}
+    earlier_command = config.get("command") if isinstance(config, dict) else None
     if earlier_command != command:
         raise UserError(
             f"resume={folder}: that folder is of edge-lightning {earlier_command}; go on with it by that command"
@@ -152,7 +153,15 @@ def move_aside(folder: Path) -> Path:
 
 def _status(folder: Path) -> str | None:
     summary = folder / "summary.json"
-    return json.loads(summary.read_text()).get("status") if summary.exists() else None
+    if not summary.exists():
+        return None
+    try:
+        return json.loads(summary.read_text())["status"]
+    except (ValueError, TypeError, KeyError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(
+            f"{summary}: the summary of a run expected, it was damaged ({reason}); move the folder aside"
+        ) from None
 
 
 def read_yaml(path: Path):

@@ -193,3 +193,11 @@ def test_a_wrong_prefix_is_found_in_a_micro_batch_that_begins_later():
 def test_unknown_settings_are_refused(wrong, message):
     with pytest.raises(UserError, match=message):
         PPOClip(**wrong)
+
+
+def test_tokens_without_gradient_have_no_ratio_and_no_clip():
+    options = ({"injected_tokens": "masked"}, {"train_wrong_prefix": False}, {"train_corrected": False})
+    for option, known in zip(options, ([1, 1, 1, 0, 0], [1, 1, 0, 1, 1], [1, 1, 0, 0, 0])):
+        _, loss = gradient(PPOClip(**option), [1.0] * 5)
+        for values_N in (loss.ratio_N, loss.clipped_N):
+            assert (~values_N.isnan()).int().tolist() == known

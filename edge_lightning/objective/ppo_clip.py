@@ -58,7 +58,7 @@ class PPOClip:
     ):
         if injected_tokens not in INJECTED_TOKENS:
             raise UserError(f"objective.injected_tokens={injected_tokens}: one of {', '.join(INJECTED_TOKENS)} expected")
-        if not 0 <= clip_low < 1 or clip_high < 0:
+        if not 0 <= clip_low < 1 or not 0 <= clip_high < math.inf:
             raise UserError(f"objective.clip_low={clip_low}, clip_high={clip_high}: 0 <= low < 1 and 0 <= high expected")
         if not 0 < supervised_weight < math.inf:
             raise UserError(
@@ -110,6 +110,7 @@ class PPOClip:
             gain_N = torch.where(tokens.sampled_N, gain_N, self.injected_gain(forward.logprobs_N, advantages_N))
             ratio_N, clipped_N = (x.masked_fill(~tokens.sampled_N, torch.nan) for x in (ratio_N, clipped_N))
         trained_N = self.trained(tokens.sampled_N, tokens.corrected_N, tokens.response_N)
+        ratio_N, clipped_N = (x.masked_fill(~trained_N, torch.nan) for x in (ratio_N, clipped_N))
         weights_N = token_weights(self.aggregation, forward.response_N, totals) * trained_N
         terms_N = -weights_N * gain_N
         if not self.needs_reference:

@@ -269,3 +269,12 @@ def test_without_credit_every_token_has_its_responses_advantage():
 
 def test_relative_entropy_of_a_zero_mean_is_one():
     assert relative_entropy(torch.tensor([0.0, 0.5]), torch.tensor([0.0, 1.0])).tolist() == [1.0, 0.5]
+
+
+def test_undetached_eda_finds_its_group_in_a_micro_batch():
+    # means of the groups: 1 and 3; the second group alone, P = 2 and 4: A' = 3/2 and -3/4
+    index, groups = torch.arange(4), torch.tensor([0, 0, 1, 1])
+    step = Scored(torch.tensor([1.0, -1.0, 1.0, -1.0]), groups, 2, index, torch.tensor([0.5, 1.5, 2.0, 4.0]))
+    credit = EntropyDrivenAdvantage(detach=False)
+    part = Forward(torch.zeros(2), torch.tensor([2.0, 4.0]), torch.tensor([2, 3]))
+    assert credit.weigh(credit.prepare(step), part).tolist() == pytest.approx([1.5, -0.75])

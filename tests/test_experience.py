@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from edge_lightning.advantage.grpo import GroupRelative
+from edge_lightning.advantage.sampled_baseline import SampledBaseline
 from edge_lightning.correction.gec import GuidedErrorCorrection
 from edge_lightning.correction.none import NoCorrection
 from edge_lightning.engine.reference import ReferenceEngine
@@ -250,3 +251,11 @@ def test_what_correction_may_take_does_not_grow_with_the_engine_of_an_evaluation
             tiny_policy, reward, "no", "no", "no", "no", problems=PROBLEMS[:1], corrector=corrector, length_limit=limit
         )
         assert {response.provenance for response in rollout.responses} == {provenance}
+
+
+def test_advantages_are_of_the_rewards_after_correction_against_those_before_it(tiny_policy, reward):
+    # rewards of each group: 1, 0 as sampled and 1, 1 after the answer is given, so the baseline is .5, the mean before
+    lines = [BOX["a"], BOX["wrong"], BOX["b"], BOX["wrong"]]
+    rollout, _ = filled(tiny_policy, reward, *lines, corrector=ANSWER, advantage=SampledBaseline())
+    assert rollout.advantages_B.tolist() == [0.5, 0.5, 0.5, 0.5]
+    assert rollout.sampled_advantages_B.tolist() == [0.5, -0.5, 0.5, -0.5]

@@ -181,6 +181,37 @@ def test_the_ratio_is_split_and_its_maximum_kept():
     assert found["ratio/max/sampled_tokens"] == 1.0
 
 
+def test_figures_before_credit_are_not_those_after_it():
+    step = rollout()
+    made = update(step)
+    made.token_advantages_N = 3 * made.token_advantages_N
+    found = step_metrics(step, made)
+    assert found["credit/token_advantage_mean/injected_tokens"] == pytest.approx(3 * (3 + 2 - 1) / 6)
+    assert found["advantage/mean/injected_tokens"] == pytest.approx((3 + 2 - 1) / 6)
+    assert found["advantage/mean/reflected"] == -1.0
+
+
+def test_relative_entropy_is_split_by_provenance():
+    step = rollout()
+    phat = torch.tensor([0.5, 1.0, 2.0, 0.25, 1.0, 1.0, 1.0, 1.5])
+    constants = Constants(step.advantages_B, step.advantages_B != 0, phat, phat > 9)
+    found = step_metrics(step, update(step, constants=constants))
+    names = ("sampled", "reflected", "answer_injected", "reference")
+    assert [found[f"relative_entropy/mean/{name}"] for name in names] == [1.0, 1.0, 2.0, 0.25]
+
+
+def test_divergence_and_clipping_have_figures_of_their_own():
+    step = rollout()
+    made = update(step)
+    made.kl_N = torch.full((26,), 0.25)
+    made.clipped_N[8:12] = torch.tensor([1.0, 0.0, 0.0, NAN])
+    made.ratio_N[8:12] = 7.0
+    found = step_metrics(step, made)
+    assert found["kl/mean"] == 0.25
+    assert found["clip/fraction/answer_injected"] == pytest.approx(1 / 3)
+    assert found["clip/fraction"] == pytest.approx(1 / 25)
+
+
 def test_the_variance_of_advantages_without_correction_is_that_of_the_first_rewards():
     step = rollout()
     step.sampled_advantages_B = torch.tensor([0.0] * 6 + [3.0, -1.0])

@@ -159,7 +159,7 @@ def test_entropies_are_scored_every_n_steps_from_the_first(policy, step, scored)
 def test_a_step_that_would_ruin_the_weights_is_refused_before_it_is_made(policy, advantage):
     step = rollout()
     step.advantages_B[0] = advantage
-    with pytest.raises(UserError, match="step 0: loss .* finite ones expected; the weights were left as they were"):
+    with pytest.raises(UserError, match="step 0, update 1: loss .* finite ones expected; this update was not made"):
         gradients(policy, step, credit=NoCredit())
 
 

@@ -170,9 +170,46 @@ def test_the_gradient_of_each_part_is_that_of_its_own_terms(policy, micro_batch_
     assert len({round(norm, 6) for norm in norms.values()}) == 6  # parts that differ, so that a swapped mask fails
 
 
+def test_gradient_shares_are_those_of_the_first_update(asset):
+    found = []
+    for updates in (1, 3):
+        module = Counted(Policy.load(asset), credit=NoCredit(), updates_per_rollout=updates, gradient_shares_every_n_steps=1)
+        module.training_step(corrected(), 0)
+        found.append(module.update.gradient_shares)
+    assert found[0] == found[1]
+
+
 def test_gradient_shares_are_looked_for_in_their_steps_alone(policy):
     step = corrected()
     step.step = 7
     _, module = gradients(policy, step, gradient_shares_every_n_steps=5)
     assert module.update.gradient_shares == {}
     assert "gradient_shares" not in module.update.seconds
+
+
+def test_the_reference_policy_is_made_before_a_checkpoint_can_be_loaded(policy):
+    """Weights that change between building the module and its first step, as those of a resumed run do."""
+    module = Counted(policy, credit=NoCredit(), objective=PPOClip(kl_coefficient=0.5))
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter *= 1.02
+    module.training_step(rollout(), 0)
+    assert module.update.kl_N.max() > 1e-4
+
+
+def test_the_reference_policy_has_the_temperature_of_the_policy(policy):
+    policy.temperature = 0.5
+    module = Counted(policy, credit=NoCredit(), objective=PPOClip(kl_coefficient=0.5))
+    module.training_step(rollout(), 0)
+    assert module.update.kl_N.abs().max() < 1e-5
+
+
+def test_each_update_is_clipped_and_the_schedule_goes_on_once_a_rollout(policy):
+    start, scheduled = flat(policy), []
+    module = Counted(policy, credit=NoCredit(), updates_per_rollout=3, gradient_clip_norm=0.01)
+    module.lr_schedulers = lambda: SimpleNamespace(step=lambda: scheduled.append(1))
+    module.training_step(rollout(), 0)
+    assert min(module.update.gradient_norms) > 0.01
+    assert module.update.gradient_norm == sum(module.update.gradient_norms) / 3
+    assert (flat(policy) - start).norm() <= 3 * 0.01 * Counted.lr * 1.001
+    assert scheduled == [1]

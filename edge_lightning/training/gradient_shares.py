@@ -1,7 +1,7 @@
 """How much of a step's gradient comes from which part of its tokens, exactly.
 
 Cost: one forward and backward pass more for each part, over the responses that it has tokens in, and one copy of the
-gradient: the passes of a step with correction take about four times as long (EXPERIMENTS.md has a measurement).
+gradient: in a step with all parts about three times the step's own training (EXPERIMENTS.md has the measurement).
 """
 
 from __future__ import annotations

@@ -87,6 +87,6 @@ class Update:
         loss, norm = self.losses[-1], self.gradient_norms[-1]
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise UserError(
-                f"step {step}: loss {loss:g} and gradient norm {norm:g}, finite ones expected; "
-                "the weights were left as they were; lower optimizer.lr, or set credit.floor where relative entropy can be 0"
+                f"step {step}, update {len(self.losses)}: loss {loss:g} and gradient norm {norm:g}, finite ones expected; "
+                "this update was not made; lower optimizer.lr, or set credit.floor where relative entropy can be 0"
             )

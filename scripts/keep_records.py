@@ -33,7 +33,7 @@ PART = ".part"
 def finished_runs(folder: Path) -> Iterator[Path]:
     """Folders of finished runs below, by their place in it."""
     for path in sorted(folder.rglob("summary.json")):
-        whole = PART not in path.relative_to(folder).parts[0]
+        whole = not path.relative_to(folder).parts[0].startswith(PART)
         if whole and json.loads(path.read_text()).get("status") == "finished":
             yield path.parent.relative_to(folder)
 

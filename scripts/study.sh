@@ -10,35 +10,41 @@ controls+=,gec_wrong_answer,gec_foreign_reference,gec_statistics_only,full_sampl
 moderate="data=arithmetic_moderate optimizer.lr=2e-4"
 any="fidelity.verified_references_only=false"
 
-# A part is a multirun under outputs/study; several lines of one name are one. Seed 0 of all parts comes first, so that a study
-# that is cut short has a little of everything.
+# A part is a multirun under outputs/study; several lines of one name are one. The methods come first, then seed 0 of all other
+# parts, so that a study that is cut short has a little of everything.
 #     part                 overrides
 table="
       hard_methods         seed=0 ablation=base,$methods
       hard_methods         seed=1,2,3,4 ablation=$methods
       moderate_methods     seed=0 ablation=base $moderate
 "
-for seeds in 0 1,2; do
+for seed in 0 1 2; do
   table+="
-      hard_controls        seed=$seeds ablation=$controls
-      hard_why             seed=$seeds ablation=gec_only correction.answer=0.0 correction.reference=0.5
-      hard_why             seed=$seeds ablation=gec_only correction.answer=0.5 correction.reference=0.0
-      hard_why             seed=$seeds ablation=full credit.floor=1.0
-      hard_why             seed=$seeds ablation=full credit.ceiling=1.0
-      hard_why             seed=$seeds ablation=full credit.advantages=positive,negative
-      moderate_methods     seed=$seeds ablation=$methods $moderate
-      hard_lr              seed=${seeds%,2} ablation=$methods,gec_only optimizer.lr=2e-4,8e-4
-      hard_mixes           seed=$seeds ablation=full correction.answer=0.0 correction.reference=0.5
-      hard_mixes           seed=$seeds ablation=full correction.answer=0.5 correction.reference=0.0
-      hard_mixes           seed=$seeds ablation=full correction.reflect=0.0 correction.answer=0.5 correction.reference=0.5
-      hard_mixes           seed=$seeds ablation=full correction.reflect=0.8 correction.answer=0.1 correction.reference=0.1
-      hard_kl              seed=$seeds ablation=full,grpo objective.kl_coefficient=0.04
-      hard_references      seed=$seeds ablation=full,sft data.corrupted_solutions=0.25,0.5 $any
-      hard_reference_code  seed=$seeds ablation=full fidelity=reference_code
+      hard_controls        seed=$seed ablation=$controls
+      hard_why             seed=$seed ablation=gec_only correction.answer=0.0 correction.reference=0.5
+      hard_why             seed=$seed ablation=gec_only correction.answer=0.5 correction.reference=0.0
+      hard_why             seed=$seed ablation=full credit.floor=1.0
+      hard_why             seed=$seed ablation=full credit.ceiling=1.0
+      hard_why             seed=$seed ablation=full credit.advantages=positive,negative
+      hard_aggregation     seed=$seed ablation=gec_only,full objective.aggregation=token_mean
+      moderate_methods     seed=$seed ablation=$methods,gec_only $moderate
+"
+  [ "$seed" = 2 ] || table+="
+      hard_lr              seed=$seed ablation=$methods,gec_only optimizer.lr=2e-4,8e-4
+      hard_mixes           seed=$seed ablation=full correction.answer=0.0 correction.reference=0.5
+      hard_mixes           seed=$seed ablation=full correction.answer=0.5 correction.reference=0.0
+      hard_mixes           seed=$seed ablation=full correction.reflect=0.0 correction.answer=0.5 correction.reference=0.5
+      hard_mixes           seed=$seed ablation=full correction.reflect=0.8 correction.answer=0.1 correction.reference=0.1
+      hard_kl              seed=$seed ablation=full,grpo objective.kl_coefficient=0.04
+      hard_references      seed=$seed ablation=full,sft data.corrupted_solutions=0.25,0.5 $any
 "
 done
+token_mean="objective.aggregation=token_mean reward=boxed_and_format fidelity.advantage_ddof=1"
 table+="
+      hard_aggregation     seed=0 ablation=gec_only,full $token_mean
       hard_off_policy      seed=0 ablation=full,gec_only rollout.updates_per_rollout=4
+      hard_reference_code  seed=0 ablation=full fidelity=reference_code
+      hard_controls        seed=3,4 ablation=gec_only
 "
 
 keep() {

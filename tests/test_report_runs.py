@@ -258,3 +258,19 @@ def test_a_job_with_other_overrides_than_any_run_is_missing_under_its_own_label(
         ("full", "finished"),
         ("full optimizer.lr=0.0008", "missing"),
     ]
+
+
+def test_only_some_folders_can_be_looked_into(tmp_path, capfd):
+    for name, ablation in (("methods", "grpo"), ("controls", "gec_only"), ("rates", "full")):
+        write_run(tmp_path / name / "run", ablation=ablation)
+    text = written(tmp_path, "only=[methods,controls]")
+    assert row(text, "grpo")
+    assert row(text, "gec_only")
+    assert not row(text, "full")
+    assert "'only=[methods,controls]'" in text
+    for given, message in (
+        ("only=[methods,other]", "only=other: a folder in .* expected, it has controls, methods, rates"),
+        ("only=methods", r"only=methods: list\[str\] \| null expected, str came"),
+    ):
+        assert run(tmp_path, given) == 1
+        assert re.search(message, capfd.readouterr().err)

@@ -9,7 +9,7 @@ from pathlib import Path
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -24,11 +24,13 @@ def report(cfg: DictConfig, folder: Path) -> None:
     from edge_lightning.report.tree import read_tree
     from edge_lightning.report.write import write
 
-    check_call(options, {"baseline": cfg.baseline, "running_mean_steps": cfg.running_mean_steps}, "")
+    given = {"baseline": cfg.baseline, "running_mean_steps": cfg.running_mean_steps}
+    only = None if cfg.only is None else OmegaConf.to_container(OmegaConf.create({"only": cfg.only}))["only"]
+    check_call(options, {**given, "only": only}, "")
     require_at_least_one("running_mean_steps", cfg.running_mean_steps)
     source = Path(str(cfg.folder))
     out = source / "report" if cfg.out is None else Path(str(cfg.out))
-    records = read_tree(source, expand=sweep_jobs)
+    records = read_tree(source, expand=sweep_jobs, only=only)
     whole = document(
         records,
         title=f"Report on {shown(source)}",
@@ -39,7 +41,7 @@ def report(cfg: DictConfig, folder: Path) -> None:
     print_report(whole, records, write(whole, out))
 
 
-def options(baseline: str, running_mean_steps: int) -> None:
+def options(baseline: str, running_mean_steps: int, only: list[str] | None) -> None:
     """The types of the keys."""
 
 
@@ -67,6 +69,7 @@ def shown(path: Path) -> str:
 def command_line(cfg: DictConfig) -> str:
     """What makes the same report again."""
     words = ["edge-lightning", "report", shown(Path(str(cfg.folder)))]
+    words += [f"only=[{','.join(cfg.only)}]"] if cfg.only is not None else []
     words += [f"out={shown(Path(str(cfg.out)))}"] if cfg.out is not None else []
     words += [f"baseline={cfg.baseline}"] if cfg.baseline != "grpo" else []
     words += [f"running_mean_steps={cfg.running_mean_steps}"] if cfg.running_mean_steps != 10 else []

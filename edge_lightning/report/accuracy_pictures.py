@@ -11,6 +11,7 @@ from edge_lightning.report.methods import Method, Section
 from edge_lightning.report.style import FAINT, INK, Look, Picture, grid, png, title, wrapped
 from edge_lightning.report.tables import generated_tokens, mean_over_runs, p_text, seconds_in_all
 
+_LABEL = 38  # characters of a line of a label
 _ROW = 0.3  # inches of a method
 _SEED = {"s": 11, "alpha": 0.55, "linewidths": 0, "zorder": 2}
 
@@ -71,7 +72,8 @@ def compute_picture(section: Section, found: Results, look: dict[str, Look], fil
     """Final accuracy against tokens that the policy generated, and against seconds."""
     name = _headline(found)
     accuracies = found.accuracies[name]
-    figure, panels = grid(2, columns=2, width=4.6, height=3.9, sharey=True)
+    legend = sum(0.17 * (wrapped(label, _LABEL).count("\n") + 1) + 0.07 for label in accuracies) + 0.3  # inches
+    figure, panels = grid(2, columns=2, width=5.2, height=max(3.9, legend - 0.75), sharey=True)
     for ax, cost, said in zip(panels, (generated_tokens, seconds_in_all), (_tokens, _time), strict=True):
         spent = {label: mean_over_runs(section.methods[label], cost) for label in accuracies}
         known = {label: value for label, value in spent.items() if value is not None}
@@ -90,7 +92,9 @@ def compute_picture(section: Section, found: Results, look: dict[str, Look], fil
         ax.set_ylim(bottom=-0.02)
     panels[0].set_ylabel(f"final accuracy, {name}")
     handles = [
-        figure.axes[0].scatter([], [], s=40, color=look[label].colour, marker=look[label].marker, label=wrapped(label))
+        figure.axes[0].scatter(
+            [], [], s=40, color=look[label].colour, marker=look[label].marker, label=wrapped(label, _LABEL)
+        )
         for label in accuracies
     ]
     figure.legend(handles=handles, loc="outside right upper", title="best first", title_fontsize=8.5, alignment="left")
@@ -121,7 +125,7 @@ def _headline(found: Results) -> str:
 
 def _rows(panels: dict[str, dict], order: list[str]) -> tuple[Figure, list[Axes]]:
     """Panels side by side with one row a method, named on the left with the number of its seeds."""
-    lines = sum(max(1, wrapped(label).count("\n") + 0.6) for label in order)
+    lines = sum(max(1, wrapped(label, _LABEL).count("\n") + 0.6) for label in order)
     width = 8.2 if len(panels) == 1 else 4.4
     figure, axes = grid(len(panels), columns=3, width=width, height=_ROW * lines + 0.75, sharey=True)
     for ax in axes:
@@ -130,7 +134,7 @@ def _rows(panels: dict[str, dict], order: list[str]) -> tuple[Figure, list[Axes]
         ax.tick_params(axis="y", length=0)
         ax.xaxis.set_major_locator(MaxNLocator(6 if len(panels) > 1 else 11, steps=[1, 2, 5, 10]))
     seeds = [max(len(found[label].by_seed) for found in panels.values() if label in found) for label in order]
-    names = [f"{wrapped(label)}  ({n})" for label, n in zip(order, seeds, strict=True)]
+    names = [f"{wrapped(label, _LABEL)}  ({n})" for label, n in zip(order, seeds, strict=True)]
     axes[0].set_yticks(range(len(order)), names)
     return figure, axes
 

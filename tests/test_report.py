@@ -250,3 +250,14 @@ def test_half_a_width_and_what_was_generated(tmp_path):
     write_run(tmp_path / "f", ablation="full", scores={"smoke": {"a": [1], "b": [0]}})
     assert difference(methods(tmp_path)["full"], methods(tmp_path)["grpo"], "smoke").half_width == 0.5  # of 0 to 1
     assert generated_tokens(methods(tmp_path)["full"].runs[0]) == 1200
+
+
+def test_a_name_with_markup_is_text_on_the_page(tmp_path):
+    figures = CURVES | {"entropy/mean/sampled": [1.0, 1.0]}
+    write_run(tmp_path / "run", ablation='<img src="x" onerror="alert(1)"><script>alert(2)</script>', metrics=figures)
+    text = written(tmp_path)
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "<script>alert" not in page
+    assert "onerror" not in re.sub(r"&lt;.*?&gt;", "", page)
+    assert "&lt;script&gt;alert(2)" in page
+    assert page.count("<details>") == page.count("</details>") == text.count("<details>") > 0

@@ -50,9 +50,11 @@ li { margin: .35rem 0; }
 
 
 def page(markdown: str, pictures: list[Picture]) -> str:
-    """A whole HTML document from the report's Markdown."""
+    """A whole HTML document from the report's Markdown, in which names of runs are text, whatever signs they have."""
     sources = {picture.file: picture.png for picture in pictures}
-    body = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
+    body = re.sub(r"<p>&lt;details&gt;&lt;summary&gt;(.*?)&lt;/summary&gt;</p>", r"<details><summary>\1</summary>", body)
+    body = body.replace("<p>&lt;/details&gt;</p>", "</details>")
     body = re.sub(r'<img src="([^"]+)"', lambda found: f"<img {_inlined(sources[html.unescape(found[1])])}", body)
     body = body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
     contents: list[str] = []

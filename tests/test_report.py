@@ -261,3 +261,11 @@ def test_a_name_with_markup_is_text_on_the_page(tmp_path):
     assert "onerror" not in re.sub(r"&lt;.*?&gt;", "", page)
     assert "&lt;script&gt;alert(2)" in page
     assert page.count("<details>") == page.count("</details>") == text.count("<details>") > 0
+
+
+def test_the_policy_before_training_is_that_of_the_baseline(tmp_path):
+    write_run(tmp_path / "g", before={"smoke": 0.25})
+    write_run(tmp_path / "s", ablation="sft", before={"smoke": 0.5})  # as another engine has it
+    assert "smoke: 2 problems; 0.250 before training." in written(tmp_path)
+    assert "Dashed: the policy before training" in written(tmp_path)
+    assert "Dashed" not in written(tmp_path, "baseline=none")

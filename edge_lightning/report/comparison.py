@@ -71,7 +71,7 @@ class Results:
 
     accuracies: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
     differences: dict[str, dict[str, Difference]] = field(default_factory=dict)
-    before: dict[str, float] = field(default_factory=dict)  # accuracy of the policy that training starts from
+    before: dict[str, float] = field(default_factory=dict)  # accuracy of the policy that the baseline starts from
 
 
 def results(methods: Iterable[Method], baseline: Method | None) -> Results:
@@ -82,7 +82,8 @@ def results(methods: Iterable[Method], baseline: Method | None) -> Results:
     for name in names:
         accuracies = {m.label: a for m in methods if (a := accuracy(m, name)) is not None}
         found.accuracies[name] = dict(sorted(accuracies.items(), key=lambda item: -item[1].mean))
-        starts = {round(b, 12) for m in methods for run in m.runs.values() if (b := before(run, name)) is not None}
+        of_all = methods if baseline is None else [baseline]  # another engine says other things of the same policy
+        starts = {round(b, 12) for m in of_all for run in m.runs.values() if (b := before(run, name)) is not None}
         if len(starts) == 1:
             found.before[name] = starts.pop()
         if baseline is not None:

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from edge_lightning.cli import hydra_app, multirun
 from edge_lightning.cli.fit import fit
 from edge_lightning.cli.job_process import run_process, why
+from edge_lightning.cli.multirun import shortest
 from edge_lightning.cli.resume import claimed
 from edge_lightning.errors import UserError
 from tests.run_record import finish, process, summary
@@ -73,8 +74,8 @@ def test_a_failed_job_stops_no_other_and_is_listed_with_its_reason(jobs, folder,
     assert [line.split()[0] for line in out.splitlines()[-4:]] == ["finished", "failed", "finished", "finished"]
     assert "smoke pass@1 0.250 -> 0.500" in out
     assert err.splitlines() == [
-        f"failed: job 1: ablation=grpo seed=1: the disk is full ({folder}/{NAMES[1]}/job.log)",
-        f"edge-lightning fit: 1 of 4 jobs failed; go on with edge-lightning fit -m resume={folder}",
+        f"failed: job 1: ablation=grpo seed=1: the disk is full ({shortest(folder / NAMES[1] / 'job.log')})",
+        f"edge-lightning fit: 1 of 4 jobs failed; go on with edge-lightning fit -m resume={shortest(folder)}",
     ]
 
 
@@ -204,7 +205,7 @@ def test_control_c_stops_the_sweep_with_one_line(jobs, folder, monkeypatch, capf
     monkeypatch.setattr(multirun, "run_process", interrupted)
     assert sweep(*SWEEP, f"hydra.sweep.dir={folder}") == 130
     err = capfd.readouterr().err
-    assert err == f"edge-lightning fit: interrupted; go on with edge-lightning fit -m resume={folder}\n"
+    assert err == f"edge-lightning fit: interrupted; go on with edge-lightning fit -m resume={shortest(folder)}\n"
 
 
 @pytest.mark.parametrize(
@@ -273,7 +274,7 @@ def test_a_real_sweep_goes_on_by_any_launcher(launcher, tmp_path):
     line += ["hydra.sweep.subdir=${hydra.job.num}", f"hydra.sweep.dir={tmp_path / 'sweep'}", *launcher]
     _, err = finish(process("fit", "-m", *line), status=1)
     assert "there.jsonl: a readable file expected, No such file" in err
-    assert f"({tmp_path}/sweep/1/job.log)" in err
+    assert f"({shortest(tmp_path / 'sweep' / '1' / 'job.log')})" in err
     assert summary(tmp_path / "sweep" / "0")["status"] == "finished"
     begun = summary(tmp_path / "sweep" / "0")
     files[1].write_text(json.dumps(row) + "\n")
@@ -293,7 +294,10 @@ def test_control_c_reaches_the_job_which_ends_in_order(tmp_path):
         assert started.poll() is None
     started.send_signal(signal.SIGINT)
     _, err = finish(started, status=130)
-    assert err.splitlines()[-1] == f"edge-lightning fit: interrupted; go on with edge-lightning fit -m resume={tmp_path}"
+    assert (
+        err.splitlines()[-1]
+        == f"edge-lightning fit: interrupted; go on with edge-lightning fit -m resume={shortest(tmp_path)}"
+    )
     assert summary(first)["status"] == "interrupted"
     assert "before the first checkpoint" in (first / "job.log").read_text()
     assert [path.name for path in Path(tmp_path).iterdir() if path.is_dir()] == [first.name]

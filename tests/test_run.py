@@ -11,6 +11,7 @@ import torch
 import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from edge_lightning.cli.multirun import shortest
 from edge_lightning.types import Provenance
 from tests.run_record import (
     EVALUATION,

@@ -31,6 +31,7 @@ for seed in 0 1 2; do
 "
   [ "$seed" = 2 ] || table+="
       hard_lr              seed=$seed ablation=$methods,gec_only optimizer.lr=2e-4,8e-4
+      moderate_lr          seed=$seed ablation=$methods,gec_only data=arithmetic_moderate optimizer.lr=5e-5,1e-4
       hard_mixes           seed=$seed ablation=full correction.answer=0.0 correction.reference=0.5
       hard_mixes           seed=$seed ablation=full correction.answer=0.5 correction.reference=0.0
       hard_mixes           seed=$seed ablation=full correction.reflect=0.0 correction.answer=0.5 correction.reference=0.5

@@ -77,7 +77,15 @@ def relative(a, b):
     return ((a - b).norm() / b.norm()).item()
 
 
-@pytest.mark.parametrize("credit", [EntropyDrivenAdvantage(), EntropyDrivenAdvantage(detach=False), NoCredit()])
+@pytest.mark.parametrize(
+    "credit",
+    [
+        EntropyDrivenAdvantage(),
+        EntropyDrivenAdvantage(detach=False),
+        EntropyDrivenAdvantage(detach=False, entropy_over_padding=True),
+        NoCredit(),
+    ],
+)
 def test_gradient_does_not_depend_on_micro_batches(policy, credit):
     whole, module = gradients(policy, rollout(), credit=credit)
     split, other = gradients(policy, rollout(), credit=credit, micro_batch_tokens=1)

@@ -269,3 +269,10 @@ def test_the_policy_before_training_is_that_of_the_baseline(tmp_path):
     assert "smoke: 2 problems; 0.250 before training." in written(tmp_path)
     assert "Dashed: the policy before training" in written(tmp_path)
     assert "Dashed" not in written(tmp_path, "baseline=none")
+
+
+def test_cost_is_that_of_finished_runs(tmp_path):
+    write_run(tmp_path / "a", tokens={"sampled": 1000, "regenerated": 0, "injected": 0})
+    write_run(tmp_path / "b", seed=1, status="interrupted", tokens={"sampled": 10, "regenerated": 0, "injected": 0})
+    table = written(tmp_path).split("### Tokens and seconds")[1]
+    assert row(table, "grpo")[0][1:3] == ["1", "1,000"]

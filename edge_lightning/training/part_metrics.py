@@ -23,8 +23,8 @@ def part_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
     metrics = provenance_metrics(rollout, update)
     for name, of_it_N in by_provenance(responses, response_N).items():
         metrics |= token_metrics(name, of_it_N, update)
+    rewards_B = torch.tensor([r.grade.reward for r in responses], dtype=torch.float64)
     for name, of_it_N in by_origin(responses, response_N).items():
-        rewards_B = torch.tensor([r.grade.reward for r in responses], dtype=torch.float64)
         metrics |= {
             f"reward/mean/{name}": float(rewards_B[response_N][of_it_N].mean()),
             f"advantage/mean/{name}": float(rollout.advantages_B[response_N][of_it_N].mean()),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from edge_lightning.cli import multirun
+from edge_lightning.cli import hydra_app, multirun
+from edge_lightning.cli.fit import fit
 from edge_lightning.cli.multirun import Job, sweep_overrides
 from edge_lightning.errors import UserError
 
@@ -28,3 +29,14 @@ def test_a_damaged_record_of_a_sweep_is_one_line(text, tmp_path):
         UserError, match="multirun.yaml: the record of a sweep expected, it was damaged; give hydra.sweep.dir"
     ):
         sweep_overrides([f"resume={tmp_path}"], "fit")
+
+
+@pytest.mark.parametrize("arguments", [["hydra.run.dir={0}"], ["-m", "seed=0", "hydra.sweep.dir={0}"]])
+def test_a_file_in_place_of_a_folder_is_one_line(arguments, tmp_path, capfd):
+    place = tmp_path / "taken"
+    place.touch()
+    assert hydra_app.run("fit", [word.format(place) for word in arguments], fit) == 1
+    err = capfd.readouterr().err
+    assert err.startswith(f"edge-lightning fit: {place}")
+    assert ": a folder expected, a file is there; give another folder" in err
+    assert err.count("\n") == 1

@@ -69,7 +69,7 @@ def run(command: str, arguments: list[str], task: Task) -> int:
             return 0
         finally:
             GlobalHydra.instance().clear()
-    except (UserError, HydraException, OmegaConfBaseException) as error:
+    except (UserError, HydraException, OmegaConfBaseException, FileExistsError, NotADirectoryError) as error:
         if os.environ.get(TRACEBACK):
             raise
         print(f"edge-lightning {command}: {one_line(error, command)}", file=sys.stderr)
@@ -127,6 +127,8 @@ def one_line(error: BaseException, command: str) -> str:
         if isinstance(cause, UserError):
             return str(cause)
         cause = cause.__cause__
+    if isinstance(error, (FileExistsError, NotADirectoryError)):
+        return f"{error.filename}: a folder expected, a file is there; give another folder"
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, option = (error.missing_cfg_file or "").rpartition("/")
         return f"{group}={option}: one of {', '.join(sorted(error.options))} expected"

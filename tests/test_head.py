@@ -1,4 +1,4 @@
-"""The chunked head against the plain one: whole logits, log_softmax, autograd."""
+"""The blockwise head against the plain one: whole logits, log_softmax, autograd."""
 
 import pytest
 import torch
@@ -7,9 +7,11 @@ from edge_lightning import head
 from edge_lightning.head import logprobs_and_entropies
 
 
-@pytest.fixture(params=[1 << 22, 30], ids=["one chunk", "many chunks"])
-def chunked(request, monkeypatch):
-    monkeypatch.setattr(head, "LOGIT_ELEMENTS", request.param)  # 30 elements at V = 11: two tokens a chunk
+@pytest.fixture(params=[(512, 1 << 20), (512, 22), (3, 12)], ids=["one block", "blocks of words", "blocks of both"])
+def blocks(request, monkeypatch):
+    """At 7 tokens and 11 words: 7 x 11; 7 x 3, the last one narrower; 3 x 4, the last ones lower and narrower."""
+    monkeypatch.setattr(head, "BLOCK_TOKENS", request.param[0])
+    monkeypatch.setattr(head, "BLOCK_LOGITS", request.param[1])
 
 
 def plain(hidden, weight, target, temperature, bias):
@@ -34,7 +36,7 @@ def test_uniform_logits_have_log_v_in_both():
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.usefixtures("chunked")
+@pytest.mark.usefixtures("blocks")
 def test_values_and_gradients_equal_the_plain_head(temperature, bias):
     hidden, weight, target, b = inputs(bias)
     wanted = [t for t in (hidden, weight, b) if t is not None]
@@ -50,7 +52,7 @@ def test_values_and_gradients_equal_the_plain_head(temperature, bias):
             torch.testing.assert_close(g, e, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.usefixtures("chunked")
+@pytest.mark.usefixtures("blocks")
 def test_autocast_runs_the_product_in_its_own_dtype():
     hidden, weight, target, _ = inputs(bias=False)
     with torch.autocast("cpu", torch.bfloat16):
@@ -68,3 +70,26 @@ def test_autocast_runs_the_product_in_its_own_dtype():
 def test_a_certain_distribution_has_an_entropy_of_zero_and_never_less():
     hidden, weight = 1e3 * torch.randn(50, 4), torch.randn(9, 4)
     assert logprobs_and_entropies(hidden, weight, torch.zeros(50, dtype=torch.long))[1].min() >= 0
+
+
+@pytest.mark.parametrize(
+    ("block_tokens", "block_logits", "tokens", "expected"),
+    [
+        (512, 1 << 20, 7, [(0, 7, 0, 11)]),
+        (3, 12, 4, [(0, 3, 0, 4), (3, 4, 0, 4), (0, 3, 4, 8), (3, 4, 4, 8), (0, 3, 8, 11), (3, 4, 8, 11)]),
+        (2, 88, 9, [(0, 8, 0, 11), (8, 9, 0, 11)]),  # a small vocabulary: higher blocks, as many logits
+        (512, 1 << 20, 0, []),
+    ],
+)
+def test_blocks_cover_every_logit_once(monkeypatch, block_tokens, block_logits, tokens, expected):
+    monkeypatch.setattr(head, "BLOCK_TOKENS", block_tokens)
+    monkeypatch.setattr(head, "BLOCK_LOGITS", block_logits)
+    found = [(t.start, t.stop, w.start, w.stop) for t, w in head._blocks(tokens, torch.zeros(11, 5))]
+    assert found == expected
+
+
+def test_a_head_whose_outputs_get_no_gradient_is_refused():
+    hidden, weight, target, _ = inputs(bias=False)
+    logprobs, _ = logprobs_and_entropies(hidden, weight, target)
+    with pytest.raises(RuntimeError, match="no gradient"):
+        logprobs.grad_fn.apply(None, None)

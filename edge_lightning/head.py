@@ -44,7 +44,7 @@ class _BlockwiseHead(torch.autograd.Function):
         """
         ctx.set_materialize_grads(False)
         ctx.temperature = temperature
-        ctx.dtype = _compute_dtype(hidden_ND)  # the backward pass may run on a thread with another autocast
+        ctx.dtype = compute_dtype(hidden_ND)  # the backward pass may run on a thread with another autocast
         hidden, weight, bias = _cast(ctx.dtype, hidden_ND, weight_VD, bias_V)
         m_N = torch.full((len(target_N),), torch.finfo(torch.float32).min, device=hidden.device)
         s_N, u_N, z_target_N = torch.zeros_like(m_N), torch.zeros_like(m_N), torch.zeros_like(m_N)
@@ -156,10 +156,10 @@ def _blocks(tokens: int, weight: Tensor) -> Iterator[tuple[slice, slice]]:
             yield slice(token, min(token + height, tokens)), slice(word, min(word + width, vocabulary))
 
 
-def _compute_dtype(hidden: Tensor) -> torch.dtype:
-    """The dtype in which a linear layer would run: autocast's where it is on, else the hidden states'."""
-    kind = hidden.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+def compute_dtype(tensor: Tensor) -> torch.dtype:
+    """The dtype in which a linear layer would run: autocast's where it is on, else the tensor's."""
+    kind = tensor.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
 
 
 def _cast(dtype: torch.dtype, *tensors: Tensor | None) -> list[Tensor | None]:

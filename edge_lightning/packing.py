@@ -1,7 +1,8 @@
-"""Whole responses with their prompts, one after the other, without padding.
+"""Prompts and whole responses, one after the other, without padding; responses to one prompt stand behind it together.
 
-A micro-batch is one row of T tokens. Linear layers see just these tokens; attention sees each sequence by itself
-(policy.py). The N response tokens are found through the positions that predict them.
+A micro-batch is one row of T tokens in which every prompt stands once. Linear layers see just these tokens; attention sees
+each response with its prompt by itself (attention.py). The N response tokens are found through the positions that predict
+them.
 """
 
 from __future__ import annotations
@@ -10,33 +11,39 @@ from collections.abc import Sequence
 
 import torch
 
-from edge_lightning.tokens import TokenBatch
+from edge_lightning.tokens import Span, TokenBatch
 from edge_lightning.types import Provenance, Response
 
 
 def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
     """Pack the responses at `indices` (positions in the step's list) into one row."""
-    input_ids, positions, lengths, predictors, targets, owner, sampled, corrected = [], [], [], [], [], [], [], []
+    input_ids, positions, spans, predictors, targets, owner, sampled, corrected = [], [], [], [], [], [], [], []
+    prompts: dict[tuple[int, ...], range] = {}
     for index in indices:
         response = responses[index]
-        start, prompt, answer = len(input_ids), len(response.prompt_ids), len(response.completion_ids)
-        if prompt == 0 or answer == 0:
+        prompt_length, length = len(response.prompt_ids), len(response.completion_ids)
+        if prompt_length == 0 or length == 0:
             raise ValueError(
                 f"problem {response.problem.id!r}, response {response.index}: a prompt and a response of at least one "
-                f"token each expected, {prompt} and {answer} came"
+                f"token each expected, {prompt_length} and {length} came"
             )
-        input_ids += response.prompt_ids + response.completion_ids
-        positions += range(prompt + answer)
-        lengths.append(prompt + answer)
-        predictors += range(start + prompt - 1, start + prompt + answer - 1)
+        if response.prompt_ids not in prompts:
+            prompts[response.prompt_ids] = range(len(input_ids), len(input_ids) + prompt_length)
+            input_ids += response.prompt_ids
+            positions += range(prompt_length)
+        span = Span(prompts[response.prompt_ids], range(len(input_ids), len(input_ids) + length))
+        input_ids += response.completion_ids
+        positions += range(prompt_length, prompt_length + length)
+        spans.append(span)
+        predictors += [span.prompt[-1], *span.response[:-1]]
         targets += response.completion_ids
-        owner += [index] * answer
+        owner += [index] * length
         sampled += response.sampled_mask
-        corrected += [response.provenance is not Provenance.SAMPLED] * answer
+        corrected += [response.provenance is not Provenance.SAMPLED] * length
     return TokenBatch(
         input_ids_T=torch.tensor(input_ids),
         position_ids_T=torch.tensor(positions),
-        lengths=tuple(lengths),
+        spans=tuple(spans),
         predictor_N=torch.tensor(predictors),
         target_N=torch.tensor(targets),
         response_N=torch.tensor(owner),
@@ -46,17 +53,48 @@ def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
     )
 
 
-def plan_micro_batches(lengths: Sequence[int], *, token_budget: int) -> list[list[int]]:
-    """Indices of the sequences of each micro-batch: neighbours in length, at most `token_budget` tokens together.
+def plan_micro_batches(responses: Sequence[Response], chosen: Sequence[int], *, token_budget: int) -> list[list[int]]:
+    """Which of the chosen responses go into which micro-batch, by their positions in the step's list.
 
-    A sequence longer than the budget stands alone. Every index comes exactly once.
+    Responses to one prompt stay together where the budget allows it, so that they share it. Larger ones come first, and each
+    goes into the first micro-batch with room. A response that is over the budget by itself stands alone. Every chosen one
+    comes exactly once.
+
+    Args:
+        token_budget: the most tokens of a row.
     """
     plan: list[list[int]] = []
-    used = 0
-    for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
-        if not plan or used + lengths[index] > token_budget:
+    free: list[int] = []
+    for part in _parts(responses, chosen, token_budget):
+        size = _row_length(responses, part)
+        place = next((i for i, room in enumerate(free) if size <= room), None)
+        if place is None:
+            place = len(plan)
             plan.append([])
-            used = 0
-        plan[-1].append(index)
-        used += lengths[index]
+            free.append(token_budget)
+        plan[place] += part
+        free[place] -= size
     return plan
+
+
+def _parts(responses: Sequence[Response], chosen: Sequence[int], token_budget: int) -> list[list[int]]:
+    """Responses with one prompt that a row has room for, the longest parts first."""
+    by_prompt: dict[tuple[int, ...], list[int]] = {}
+    for index in chosen:
+        by_prompt.setdefault(responses[index].prompt_ids, []).append(index)
+    parts = []
+    for prompt, members in by_prompt.items():
+        room = 0
+        for index in members:
+            length = len(responses[index].completion_ids)
+            if length > room:
+                parts.append([])
+                room = token_budget - len(prompt)
+            parts[-1].append(index)
+            room -= length
+    return sorted(parts, key=lambda part: (-_row_length(responses, part), part))
+
+
+def _row_length(responses: Sequence[Response], part: Sequence[int]) -> int:
+    """Tokens of responses with one prompt and of the prompt."""
+    return len(responses[part[0]].prompt_ids) + sum(len(responses[i].completion_ids) for i in part)

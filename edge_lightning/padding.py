@@ -30,18 +30,16 @@ def padding_entropies(model: nn.Module, batch: TokenBatch, padded_to: int, *, pa
         padding_entropy_B, of the responses of the batch, ascending by index.
     """
     device = batch.input_ids_T.device
-    sequences = batch.input_ids_T.split(batch.lengths)
-    answer_B = torch.bincount(batch.response_N.cpu())[list(batch.responses)].tolist()
-    width = max(n - answer for n, answer in zip(batch.lengths, answer_B)) + padded_to
-    at_once = max(1, sum(batch.lengths) // width)  # so that a padded pass is no larger than the packed one
+    width = max(len(span.prompt) for span in batch.spans) + padded_to
+    at_once = max(1, len(batch.input_ids_T) // width)  # so that a padded pass is no larger than the packed one
     sums = []
-    for first in range(0, len(sequences), at_once):
-        rows = range(first, min(first + at_once, len(sequences)))
+    for first in range(0, len(batch.spans), at_once):
+        rows = batch.spans[first : first + at_once]
         ids = torch.full((len(rows), width), pad_id, device=device)
-        for row, i in enumerate(rows):
-            ids[row, : batch.lengths[i]] = sequences[i]
-        length_R = torch.tensor([batch.lengths[i] for i in rows], device=device)
-        missing_R = torch.tensor([padded_to - answer_B[i] for i in rows], device=device)
+        for row, span in enumerate(rows):
+            ids[row, : len(span)] = batch.input_ids_T[[*span.prompt, *span.response]]
+        length_R = torch.tensor([len(span) for span in rows], device=device)
+        missing_R = torch.tensor([padded_to - len(span.response) for span in rows], device=device)
         position_W = torch.arange(width, device=device)
         hidden_RWD = model.base_model(
             input_ids=ids, attention_mask=(position_W < length_R[:, None]).long(), use_cache=False

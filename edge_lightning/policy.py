@@ -1,8 +1,5 @@
 """The policy: a transformers causal language model, its tokenizer, and packed log-probabilities.
 
-Attention over a packed row: queries, keys and values of each sequence are laid out right-padded and given to the fused
-causal kernel, which needs no mask then (a token attends to what stands before it, and padding stands behind). Without a
-packed layout the same function is transformers' own sdpa attention, so that generation with a cache works as ever.
 Left out: sliding-window attention, logit soft-capping and logit scaling; such models are refused.
 """
 
@@ -14,16 +11,13 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from transformers import AttentionInterface, AutoModelForCausalLM, AutoTokenizer
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from edge_lightning.attention import PACKED, layout_of
 from edge_lightning.errors import UserError
-from edge_lightning.head import logprobs_and_entropies
+from edge_lightning.head import compute_dtype, logprobs_and_entropies
 from edge_lightning.padding import padding_entropies
 from edge_lightning.tokens import Forward, TokenBatch
-
-PACKED = "edge_packed"
 
 
 class Policy(nn.Module):
@@ -74,14 +68,14 @@ class Policy(nn.Module):
             padded_to: add the entropies at the padding that brings each response to this length, at the cost of a second
                 pass; None: there is no padding.
         """
+        head, device = self.model.get_output_embeddings(), batch.input_ids_T.device
         hidden = self.model.base_model(
             input_ids=batch.input_ids_T[None],
             position_ids=batch.position_ids_T[None],
-            attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=batch.input_ids_T.device),  # 4D: left alone
+            attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),  # 4D: left alone
             use_cache=False,
-            packed_lengths=batch.lengths,
+            packed_layout=layout_of(batch.spans, device, compute_dtype(head.weight)),
         ).last_hidden_state[0]
-        head = self.model.get_output_embeddings()
         logprobs_N, entropies_N = logprobs_and_entropies(
             hidden[batch.predictor_N], head.weight, batch.target_N, temperature=self.temperature, bias_V=head.bias
         )
@@ -135,29 +129,3 @@ def refuse_unsupported(config, path: str | Path) -> None:
     if any(kind != "full_attention" for kind in getattr(text, "layer_types", None) or ()):
         kinds = sorted(set(text.layer_types))
         raise UserError(f"model.path={path}: full attention in every layer expected, {kinds} came; choose another model")
-
-
-def packed_attention(module, query, key, value, attention_mask, *, packed_lengths=None, **kwargs):
-    """Causal attention inside each sequence of a packed row; transformers' sdpa attention without `packed_lengths`.
-
-    Args:
-        query, key, value: [1, heads, T, head size].
-        packed_lengths: tokens of each sequence, summing to T.
-    """
-    if packed_lengths is None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
-    lengths = torch.tensor(packed_lengths, device=query.device)
-    rows = torch.repeat_interleave(torch.arange(len(packed_lengths), device=query.device), lengths)
-    columns = torch.arange(query.shape[2], device=query.device) - (lengths.cumsum(0) - lengths)[rows]
-    shape = (len(packed_lengths), max(packed_lengths))
-
-    def pad(packed):
-        tokens = packed[0].transpose(0, 1)  # T, heads, head size
-        return tokens.new_zeros(*shape, *tokens.shape[1:]).index_put((rows, columns), tokens).transpose(1, 2)
-
-    output, _ = sdpa_attention_forward(module, pad(query), pad(key), pad(value), None, **kwargs)
-    return output[rows, columns][None], None  # [1, T, heads, head size]
-
-
-AttentionInterface.register(PACKED, packed_attention)
-AttentionMaskInterface.register(PACKED, sdpa_mask)

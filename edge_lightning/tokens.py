@@ -9,12 +9,23 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
+class Span:
+    """Where a response lies in a packed row, and where the prompt that it continues: several may share one."""
+
+    prompt: range
+    response: range
+
+    def __len__(self) -> int:
+        return len(self.prompt) + len(self.response)
+
+
+@dataclass(frozen=True)
 class TokenBatch:
     """A packed micro-batch of some of a step's responses.
 
     Attributes:
-        input_ids_T, position_ids_T: the row; positions start at 0 in each sequence.
-        lengths: tokens of each sequence, prompt and response.
+        input_ids_T, position_ids_T: the row; positions start at 0 in each prompt and go on in its responses.
+        spans: where each response and its prompt lie.
         predictor_N: position in the row whose hidden state predicts each response token.
         target_N: the response tokens.
         response_N: index in the step of each token's response.
@@ -25,7 +36,7 @@ class TokenBatch:
 
     input_ids_T: Tensor
     position_ids_T: Tensor
-    lengths: tuple[int, ...]
+    spans: tuple[Span, ...]
     predictor_N: Tensor
     target_N: Tensor
     response_N: Tensor

@@ -9,7 +9,7 @@ STAGES = ("data", "prompts", "rewards", "correction", "advantage", "credit", "ob
 FLOORS = {
     0: ("types", "tokens", "masking", "seeds", "errors", "stopwatch", "collective", "versions"),
     1: STAGES,
-    2: ("engine", "policy", "head", "packing", "padding", "scoring", "tiny"),
+    2: ("engine", "policy", "attention", "head", "packing", "padding", "scoring", "tiny"),
     3: ("experience", "curation", "screening"),
     4: ("training", "evaluation"),
     5: ("report", "cli", "__main__"),

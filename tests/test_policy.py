@@ -6,11 +6,12 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from edge_lightning.attention import PACKED
 from edge_lightning.credit.base import Scored
 from edge_lightning.credit.eda import EntropyDrivenAdvantage
 from edge_lightning.errors import UserError
-from edge_lightning.packing import pack, plan_micro_batches
-from edge_lightning.policy import PACKED, Policy, end_of_sequence_ids, refuse_unsupported
+from edge_lightning.packing import pack
+from edge_lightning.policy import Policy, end_of_sequence_ids, refuse_unsupported
 from edge_lightning.scoring import response_index, score
 from tests.by_hand import response
 
@@ -87,19 +88,6 @@ def test_scores_lie_in_the_order_of_the_step(tiny_policy):
     batches = [pack(group, [4, 1]), pack(group, [0, 5, 3]), pack(group, [2])]
     scores = score(tiny_policy, batches, response_N)
     torch.testing.assert_close(scores.logprobs_N, padded(tiny_policy, group)[1], atol=2e-5, rtol=1e-4)
-
-
-def test_plan_holds_every_response_once_and_the_budget():
-    lengths = [5, 90, 40, 41, 7, 300]
-    plan = plan_micro_batches(lengths, token_budget=100)
-    assert sorted(i for batch in plan for i in batch) == [0, 1, 2, 3, 4, 5]
-    assert plan == [[5], [1], [3, 2, 4, 0]]
-
-
-def test_positions_start_anew_in_each_sequence():
-    tokens = pack([response((5, 6)), response((7,), prompt_ids=(1,))], [0, 1])
-    assert tokens.position_ids_T.tolist() == [0, 1, 2, 3, 0, 1]
-    assert tokens.predictor_N.tolist() == [1, 2, 4]
 
 
 def test_every_end_of_sequence_that_the_model_names_counts(tiny_policy):

@@ -105,6 +105,5 @@ class ProblemDataModule(L.LightningDataModule):
 
     def micro_batches(self, responses: Sequence[Response], chosen: Sequence[int]) -> list[TokenBatch]:
         """The chosen responses of a step, packed. Every one of them stands in one micro-batch, whole."""
-        lengths = [len(responses[i].prompt_ids) + len(responses[i].completion_ids) for i in chosen]
-        plan = plan_micro_batches(lengths, token_budget=self.micro_batch_tokens)
-        return [pack(responses, [chosen[i] for i in members]) for members in plan]
+        plan = plan_micro_batches(responses, chosen, token_budget=self.micro_batch_tokens)
+        return [pack(responses, members) for members in plan]

@@ -21,7 +21,14 @@ RESPONSE_N = torch.tensor([0, 0, 1, 1, 1])
 
 def scored(advantages, entropies, response=RESPONSE_N, group=None):
     group_B = torch.zeros(len(advantages), dtype=torch.long) if group is None else torch.tensor(group)
-    return Scored(torch.tensor(advantages), group_B, int(group_B.max()) + 1, response, torch.tensor(entropies))
+    return Scored(
+        torch.tensor(advantages),
+        group_B,
+        int(group_B.max()) + 1,
+        response,
+        torch.tensor(entropies),
+        torch.zeros(len(entropies)),
+    )
 
 
 def weigh(credit, step, entropies_N=None, response_N=None):
@@ -202,7 +209,14 @@ def loss_gradient(z, advantages, *, detach):
     z = torch.tensor(z, dtype=torch.float64, requires_grad=True)
     logprobs, entropies = two_coins(z)
     index = torch.arange(2)
-    step = Scored(torch.tensor(advantages, dtype=torch.float64), torch.zeros(2).long(), 1, index, entropies.detach())
+    step = Scored(
+        torch.tensor(advantages, dtype=torch.float64),
+        torch.zeros(2).long(),
+        1,
+        index,
+        entropies.detach(),
+        torch.zeros_like(entropies),
+    )
     credit = EntropyDrivenAdvantage(floor=None, ceiling=None, detach=detach)
     advantages_N = credit.weigh(credit.prepare(step), Forward(logprobs, entropies, index))
     tokens = pack([response((5,)), response((6,))], [0, 1])
@@ -258,9 +272,19 @@ def test_ranks_share_a_group_through_the_all_reduce():
 
 
 def test_only_responses_with_an_advantage_are_alive():
-    step = scored([0.0, -1.0], [0.5] * 5)
-    assert EntropyDrivenAdvantage().prepare(step).alive_B.tolist() == [False, True]
-    assert NoCredit().prepare(step).alive_B.tolist() == [False, True]
+    advantages_B = torch.tensor([0.0, -1.0])
+    assert EntropyDrivenAdvantage().alive(advantages_B).tolist() == [False, True]
+    assert NoCredit().alive(advantages_B).tolist() == [False, True]
+
+
+def test_a_group_without_scores_leaves_the_other_groups_as_they_are():
+    nan = float("nan")
+    response_N, group = torch.arange(4), [0, 0, 1, 1]
+    step = scored([1.0, -1.0, 1.0, -1.0], [0.5, 1.5, nan, nan], response=response_N, group=group)
+    constants = EntropyDrivenAdvantage().prepare(step)
+    assert constants.relative_entropy_B[:2].tolist() == [0.5, 1.5]
+    assert constants.relative_entropy_B[2:].isnan().all()
+    assert constants.clamped_B.tolist() == [False] * 4
 
 
 def test_without_credit_every_token_has_its_responses_advantage():
@@ -274,7 +298,7 @@ def test_relative_entropy_of_a_zero_mean_is_one():
 def test_undetached_eda_finds_its_group_in_a_micro_batch():
     # means of the groups: 1 and 3; the second group alone, P = 2 and 4: A' = 3/2 and -3/4
     index, groups = torch.arange(4), torch.tensor([0, 0, 1, 1])
-    step = Scored(torch.tensor([1.0, -1.0, 1.0, -1.0]), groups, 2, index, torch.tensor([0.5, 1.5, 2.0, 4.0]))
+    step = Scored(torch.tensor([1.0, -1.0, 1.0, -1.0]), groups, 2, index, torch.tensor([0.5, 1.5, 2.0, 4.0]), torch.zeros(4))
     credit = EntropyDrivenAdvantage(detach=False)
     part = Forward(torch.zeros(2), torch.tensor([2.0, 4.0]), torch.tensor([2, 3]))
     assert credit.weigh(credit.prepare(step), part).tolist() == pytest.approx([1.5, -0.75])

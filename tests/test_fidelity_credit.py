@@ -57,7 +57,7 @@ class Step:
         advantages = torch.tensor([ADVANTAGES[i] for i in rank])
         problems = torch.tensor([i // 2 for i in rank])
         index = problems - problems.min()
-        step = Scored(advantages, index, int(index.max()) + 1, found.response_N, found.entropies_N)
+        step = Scored(advantages, index, int(index.max()) + 1, found.response_N, found.entropies_N, found.logprobs_N)
         return replace(step, padding_entropy_B=found.padding_entropy_B)
 
     def constants(self, credit):

@@ -49,9 +49,8 @@ def update(step: Rollout, **changes) -> Update:
     lengths = torch.tensor([len(r.completion_ids) for r in step.responses])
     response_N = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
     tokens = len(response_N)
-    constants = Constants(step.advantages_B, step.advantages_B != 0)
     made = Update(
-        constants=constants,
+        constants=Constants(step.advantages_B),
         response_N=response_N,
         logprobs_N=torch.full((tokens,), -1.0),
         entropies_N=torch.full((tokens,), 0.5),
@@ -59,7 +58,6 @@ def update(step: Rollout, **changes) -> Update:
         ratio_N=torch.ones(tokens),
         clipped_N=torch.zeros(tokens),
         kl_N=torch.full((tokens,), NAN),
-        scored=True,
         trained_responses=4,
         losses=[0.25],
         gradient_norms=[3.0],
@@ -194,7 +192,7 @@ def test_figures_before_credit_are_not_those_after_it():
 def test_relative_entropy_is_split_by_provenance():
     step = rollout()
     phat = torch.tensor([0.5, 1.0, 2.0, 0.25, 1.0, 1.0, 1.0, 1.5])
-    constants = Constants(step.advantages_B, step.advantages_B != 0, phat, phat > 9)
+    constants = Constants(step.advantages_B, phat, phat > 9)
     found = step_metrics(step, update(step, constants=constants))
     names = ("sampled", "reflected", "answer_injected", "reference")
     assert [found[f"relative_entropy/mean/{name}"] for name in names] == [1.0, 1.0, 2.0, 0.25]
@@ -221,18 +219,29 @@ def test_the_variance_of_advantages_without_correction_is_that_of_the_first_rewa
 def test_entropy_is_reported_only_where_every_response_was_scored():
     found = figures()
     assert found["entropy/mean"] == found["entropy/mean/reference"] == 0.5
-    partial = figures(scored=False, entropies_N=torch.tensor([0.5] * 14 + [NAN] * 12))
+    partial = figures(entropies_N=torch.tensor([0.5] * 14 + [NAN] * 12))
     assert not [name for name in partial if name.startswith("entropy/")]
 
 
 def test_phat_comes_with_its_bounds_and_the_share_that_a_bound_held():
     step = rollout()
     phat = torch.tensor([0.1, 0.5, 2.0, 1.4, 1.0, 1.0, 1.0, 1.0])
-    constants = Constants(step.advantages_B, step.advantages_B != 0, phat, phat == 0.1)
+    constants = Constants(step.advantages_B, phat, phat == 0.1)
     found = step_metrics(step, update(step, constants=constants))
     assert found["relative_entropy/min"] == pytest.approx(0.1)
     assert found["relative_entropy/max"] == 2.0
     assert found["relative_entropy/clamped_fraction"] == 1 / 8
+
+
+def test_phat_of_groups_that_no_pass_scored_counts_nowhere():
+    step = rollout()
+    phat = torch.tensor([0.1, 0.5, 2.0, 1.4, NAN, NAN, NAN, NAN])
+    found = step_metrics(step, update(step, constants=Constants(step.advantages_B, phat, phat == 0.1)))
+    assert found["relative_entropy/max"] == 2.0
+    assert found["relative_entropy/clamped_fraction"] == 1 / 4
+    nothing = torch.full((8,), NAN)
+    bare = step_metrics(step, update(step, constants=Constants(step.advantages_B, nothing, nothing > 0)))
+    assert not [name for name in bare if name.startswith("relative_entropy/")]
 
 
 def test_ratio_and_clip_share_are_means_over_the_tokens_that_had_a_ratio():
@@ -267,7 +276,7 @@ def test_a_figure_without_a_value_is_absent_and_never_nan():
     step.responses = [replace(r, engine_logprobs=(None,) * len(r.completion_ids)) for r in step.responses]
     nothing_N = torch.full((26,), NAN)
     bare = dict.fromkeys(("logprobs_N", "entropies_N", "ratio_N", "clipped_N"), nothing_N)
-    found = step_metrics(step, update(step, scored=False, **bare))
+    found = step_metrics(step, update(step, **bare))
     absent = ("entropy/", "logprob/", "ratio/", "clip/", "engine_gap/", "relative_entropy/")
     assert not [name for name in found if name.startswith(absent)]
     assert all(value == value for value in found.values())

@@ -132,12 +132,8 @@ def test_gradient_is_the_policy_gradient_written_out(policy):
 def test_groups_without_variance_get_no_forward_pass_and_change_nothing(policy):
     pruned, module = gradients(policy, rollout(), credit=NoCredit(), entropy_every_n_steps=None)
     assert module.update.trained_responses == 3
-    everyone = Stand._chosen
-    try:
-        Stand._chosen = lambda self, step, constants: list(range(len(step.responses)))
-        full, module = gradients(policy, rollout(), credit=NoCredit(), entropy_every_n_steps=None)
-    finally:
-        Stand._chosen = everyone
+    settings = {"entropy_every_n_steps": None, "leave_out_zero_advantage": False}
+    full, module = gradients(policy, rollout(), credit=NoCredit(), **settings)
     assert module.update.trained_responses == 6
     assert relative(pruned, full) < 1e-5
 
@@ -160,7 +156,7 @@ def test_left_out_tokens_stay_in_the_denominator_of_a_token_mean(policy):
 @pytest.mark.parametrize(("step", "scored"), [(0, True), (1, False), (2, True)])
 def test_entropies_are_scored_every_n_steps_from_the_first(policy, step, scored):
     _, module = gradients(policy, replace(rollout(), step=step), credit=NoCredit(), entropy_every_n_steps=2)
-    assert module.update.scored is scored
+    assert module.update.complete is scored
 
 
 @pytest.mark.parametrize("advantage", [float("nan"), float("inf")])
@@ -179,12 +175,12 @@ def test_a_step_without_any_signal_has_a_gradient_of_zero_not_none(policy):
 
 def test_no_scoring_pass_runs_where_nothing_needs_it(policy):
     _, module = gradients(policy, rollout(), credit=NoCredit(), entropy_every_n_steps=None)
-    assert (module.forwards, module.update.scored) == (1, False)
+    assert (module.forwards, module.update.complete) == (1, False)
     known = ~module.update.entropies_N.isnan()
     assert known.any()
     assert not known.all()  # only trained responses have entropies then
     _, module = gradients(policy, rollout(), credit=NoCredit(), entropy_every_n_steps=1)
-    assert (module.forwards, module.update.scored) == (2, True)
+    assert (module.forwards, module.update.complete) == (2, True)
 
 
 def test_supervised_trains_on_every_response(policy):

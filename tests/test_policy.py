@@ -75,7 +75,7 @@ def test_eda_is_the_same_padded_packed_and_one_by_one(tiny_policy):
     layouts = [padded(tiny_policy, group)[0], packed.entropies_N, single.entropies_N]
     phats = []
     for entropies in layouts:
-        step = Scored(advantages, group_B, 1, response_N, entropies)
+        step = Scored(advantages, group_B, 1, response_N, entropies, torch.zeros_like(entropies))
         phats.append(EntropyDrivenAdvantage().prepare(step).relative_entropy_B)
     assert phats[0].std() > 0.01  # or equality would say little
     torch.testing.assert_close(phats[1], phats[0], atol=1e-5, rtol=1e-5)

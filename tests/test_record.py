@@ -120,7 +120,7 @@ def step(**changes):
         sampled_advantages_B=torch.zeros(2),
     )
     update = Update(
-        constants=Constants(rollout.advantages_B, rollout.advantages_B != 0, torch.tensor([0.5, 1.5]), torch.zeros(2) > 0),
+        constants=Constants(rollout.advantages_B, torch.tensor([0.5, 1.5]), torch.zeros(2) > 0),
         response_N=torch.tensor([0, 0, 0, 1, 1]),
         logprobs_N=torch.tensor([-1.0, -2.0, -3.0, -4.0, -5.0]),
         entropies_N=torch.tensor([0.25, 0.5, 0.75, 1.0, 3.0]),
@@ -128,7 +128,6 @@ def step(**changes):
         ratio_N=torch.ones(5),
         clipped_N=torch.zeros(5),
         kl_N=torch.full((5,), torch.nan),
-        scored=True,
         trained_responses=2,
         losses=[0.0],
         gradient_norms=[0.0],
@@ -187,11 +186,11 @@ def test_what_no_pass_gave_is_null_for_that_response_alone(tmp_path):
     rollout, update = step(
         entropies_N=torch.tensor([NAN, NAN, NAN, 1.0, 3.0]), logprobs_N=torch.tensor([NAN, NAN, NAN, -4.0, -5.0])
     )
-    update.constants = Constants(rollout.advantages_B, rollout.advantages_B != 0)
+    update.constants = Constants(rollout.advantages_B, torch.tensor([NAN, 1.0]))
     first, second = pq.read_table(write_rollout(tmp_path, rollout, update)).to_pylist()
     assert (first["entropy"], first["token_entropies"], first["old_logprobs"]) == (None, None, None)
     assert (second["entropy"], second["token_entropies"], second["old_logprobs"]) == (2.0, [1.0, 3.0], [-4.0, -5.0])
-    assert (first["relative_entropy"], second["relative_entropy"]) == (None, None)
+    assert (first["relative_entropy"], second["relative_entropy"]) == (None, 1.0)
 
 
 def test_rollout_files_are_cut_from_a_step_on_over_all_ranks(tmp_path):

@@ -7,6 +7,7 @@ loss, micro-batch by micro-batch, where it may look at the current policy.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Protocol, Self
 
 import torch
@@ -14,6 +15,13 @@ from torch import Tensor
 
 from edge_lightning.collective import AllReduce
 from edge_lightning.tokens import Forward
+
+
+class Scope(StrEnum):
+    """What a credit's statistics are taken over."""
+
+    GROUP = "group"
+    STEP = "step"
 
 
 @dataclass(frozen=True)
@@ -24,7 +32,7 @@ class Scored:
         advantages_B: group-relative, after correction.
         group_B: index of each response's group; `groups` of them.
         response_N: index of each token's response.
-        entropies_N, logprobs_N: nats at the sampling temperature; None where no scoring pass ran.
+        entropies_N, logprobs_N: nats at the sampling temperature; NaN for responses that no pass has scored yet.
         reference_logprobs_N: under a frozen reference policy, nats; None where nothing needs it.
         padding_entropy_B: sum of the entropies at the padding that brings each response to the length of the longest here,
             nats; None where nothing needs it.
@@ -34,8 +42,8 @@ class Scored:
     group_B: Tensor
     groups: int
     response_N: Tensor
-    entropies_N: Tensor | None = None
-    logprobs_N: Tensor | None = None
+    entropies_N: Tensor
+    logprobs_N: Tensor
     reference_logprobs_N: Tensor | None = None
     padding_entropy_B: Tensor | None = None
 
@@ -46,13 +54,11 @@ class Constants:
 
     Attributes:
         advantages_B: group-relative.
-        alive_B: False where no token advantage of the response can be other than 0.
-        relative_entropy_B: Phat of each response, bounded; None for credits that have none.
+        relative_entropy_B: Phat of each response, bounded, NaN where it is unknown; None for credits that have none.
         clamped_B: True where a bound on Phat held; None likewise.
     """
 
     advantages_B: Tensor
-    alive_B: Tensor
     relative_entropy_B: Tensor | None = None
     clamped_B: Tensor | None = None
 
@@ -64,15 +70,18 @@ class Credit(Protocol):
     """How a response's advantage spreads over responses and tokens.
 
     Attributes:
-        needs_scores: whether `prepare` reads entropies or log-probabilities.
+        scope: what the entropies or log-probabilities that `prepare` reads are taken over; None: it reads none.
         needs_padding: whether entropies at padding are read too.
     """
 
-    needs_scores: bool
+    scope: Scope | None
     needs_padding: bool
 
+    def alive(self, advantages_B: Tensor) -> Tensor:
+        """False where no token advantage of the response can be other than 0, whatever `prepare` finds."""
+
     def prepare(self, scored: Scored, all_reduce: AllReduce) -> Constants:
-        """The constants of a step; group statistics span all ranks."""
+        """The constants of a step; statistics span all ranks. What has no score yet (NaN) leaves the others' as they are."""
 
     def weigh(self, constants: Constants, forward: Forward) -> Tensor:
         """advantages_N of the tokens of a micro-batch."""

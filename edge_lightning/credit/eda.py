@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from edge_lightning.collective import AllReduce, alone
-from edge_lightning.credit.base import Constants, Scored
+from edge_lightning.credit.base import Constants, Scope, Scored
 from edge_lightning.errors import UserError
 from edge_lightning.masking import segment_count, segment_mean, segment_sum
 from edge_lightning.tokens import Forward
@@ -51,8 +51,6 @@ class EntropyDrivenAdvantage:
         UserError: the bounds are not 0 < floor <= 1 <= ceiling, or a name is unknown.
     """
 
-    needs_scores = True
-
     def __init__(
         self,
         *,
@@ -69,14 +67,17 @@ class EntropyDrivenAdvantage:
             )
         if advantages not in SIGNS:
             raise UserError(f"credit.advantages={advantages}: one of {', '.join(SIGNS)} expected")
-        if mean_over not in ("group", "step"):
+        if mean_over not in list(Scope):
             raise UserError(f"credit.mean_over={mean_over}: group or step expected")
         self.floor = floor
         self.ceiling = ceiling
         self.detach = detach
         self.signs = SIGNS[advantages]
         self.needs_padding = entropy_over_padding
-        self.mean_over = mean_over
+        self.scope = Scope(mean_over)
+
+    def alive(self, advantages_B: Tensor) -> Tensor:
+        return advantages_B != 0
 
     def prepare(self, scored: Scored, all_reduce: AllReduce = alone) -> EntropyConstants:
         """Mean entropies over all ranks, and Phat of each response here.
@@ -90,7 +91,7 @@ class EntropyDrivenAdvantage:
             scored.entropies_N, scored.response_N, responses, padded_length, scored.padding_entropy_B
         )
         group_B, groups = scored.group_B, scored.groups
-        if self.mean_over == "step":
+        if self.scope is Scope.STEP:
             group_B, groups = torch.zeros_like(group_B), 1
         total_P = all_reduce(segment_sum(entropy_B, group_B, groups), "sum")
         count_P = all_reduce(segment_count(group_B, groups), "sum")
@@ -99,9 +100,8 @@ class EntropyDrivenAdvantage:
         bounded_B = self._bound(unbounded_B)
         return EntropyConstants(
             advantages_B=scored.advantages_B,
-            alive_B=scored.advantages_B != 0,
             relative_entropy_B=bounded_B,
-            clamped_B=bounded_B != unbounded_B,
+            clamped_B=(bounded_B < unbounded_B) | (bounded_B > unbounded_B),
             group_mean_entropy_B=group_mean_B,
             padded_length=padded_length,
         )

@@ -12,11 +12,14 @@ from edge_lightning.tokens import Forward
 class NoCredit:
     """A_t = A_i."""
 
-    needs_scores = False
+    scope = None
     needs_padding = False
 
+    def alive(self, advantages_B: Tensor) -> Tensor:
+        return advantages_B != 0
+
     def prepare(self, scored: Scored, all_reduce: AllReduce = alone) -> Constants:
-        return Constants(scored.advantages_B, scored.advantages_B != 0)
+        return Constants(scored.advantages_B)
 
     def weigh(self, constants: Constants, forward: Forward) -> Tensor:
         return constants.advantages_B[forward.response_N]

@@ -6,17 +6,18 @@ gradient: in a step with all parts about three times the step's own training (EX
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from edge_lightning.training.step_loss import StepLoss
+from edge_lightning.training.step_loss import Piece
 
 
 def gradient_shares(
-    step_loss: StepLoss,
-    chosen: Sequence[int],
+    pieces_of: Callable[[Sequence[int]], Iterable[Piece]],
+    trained: Sequence[int],
+    response_N: Tensor,
     parts: Mapping[str, Tensor],
     parameters: Sequence[torch.nn.Parameter],
     backward: Callable[[Tensor], None],
@@ -29,7 +30,9 @@ def gradient_shares(
     A part without gradient has norm 0 and share 0; where the whole gradient is 0 there are no shares.
 
     Args:
-        chosen: the responses whose gradient stands in the parameters now; it stands there again afterwards.
+        pieces_of: the pieces of the step's loss that some responses have.
+        trained: the responses whose gradient stands in the parameters now; it stands there again afterwards.
+        response_N: index of each of the step's tokens' response.
         parts: masks over the step's tokens.
         backward: adds a loss's gradient to the parameters.
     """
@@ -37,10 +40,10 @@ def gradient_shares(
     squared = _dot(whole, whole)
     figures = {}
     for name, mask_N in parts.items():
-        of_it = [i for i in chosen if bool(mask_N[step_loss.scored.response_N == i].any())]
+        of_it = [i for i in trained if bool(mask_N[response_N == i].any())]
         for parameter in parameters:
             parameter.grad = None
-        for piece in step_loss(of_it) if of_it else ():
+        for piece in pieces_of(of_it) if of_it else ():
             backward(piece.loss.terms_N[mask_N[piece.place_N].to(piece.loss.terms_N.device)].sum())
         part = [p.grad for p in parameters]
         figures[f"gradient/norm/{name}"] = _dot(part, part) ** 0.5

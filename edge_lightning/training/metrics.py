@@ -87,14 +87,15 @@ def update_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
         "loss/value": update.loss,
         "learning_rate": update.learning_rate,
     }
-    if update.scored:
+    if update.complete:
         metrics["entropy/mean"] = float(update.entropies_N.mean())
     phat_B = update.constants.relative_entropy_B
-    if phat_B is not None:
+    if phat_B is not None and not phat_B.isnan().all():
+        known_B = ~phat_B.isnan()
         metrics |= {
-            "relative_entropy/min": float(phat_B.min()),
-            "relative_entropy/max": float(phat_B.max()),
-            "relative_entropy/clamped_fraction": float(update.constants.clamped_B.float().mean()),
+            "relative_entropy/min": float(phat_B[known_B].min()),
+            "relative_entropy/max": float(phat_B[known_B].max()),
+            "relative_entropy/clamped_fraction": float(update.constants.clamped_B[known_B].float().mean()),
         }
     for name, values_N in (("ratio/mean", update.ratio_N), ("clip/fraction", update.clipped_N), ("kl/mean", update.kl_N)):
         metrics |= known_mean(name, values_N)

@@ -7,6 +7,7 @@ forward, credit, objective and backward for one micro-batch after the other. The
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import lightning as L
 import torch
@@ -20,11 +21,12 @@ from edge_lightning.objective.base import Objective, StepTotals
 from edge_lightning.policy import Policy
 from edge_lightning.scoring import response_index, score
 from edge_lightning.stopwatch import Stopwatch
-from edge_lightning.tokens import TokenBatch
+from edge_lightning.tokens import Forward, TokenBatch
 from edge_lightning.training.gradient_shares import gradient_shares
 from edge_lightning.training.parts import parts_of
+from edge_lightning.training.passes import scored_first
 from edge_lightning.training.reference_policy import ReferencePolicy
-from edge_lightning.training.step_loss import StepLoss
+from edge_lightning.training.step_loss import ConstantsOf, StepLoss
 from edge_lightning.training.update import Update
 
 
@@ -37,8 +39,10 @@ class PolicyModule(L.LightningModule):
         gradient_clip_norm: None for no clipping.
         updates_per_rollout: optimizer steps on each rollout, each over all of it (mu of GRPO); the ratio of the second and
             later ones is to the policy that sampled.
-        entropy_every_n_steps: score every response each n steps for the entropy metrics, also where no credit needs it;
+        entropy_every_n_steps: score every response each n steps for the entropy metrics, also where nothing else needs it;
             None: only where needed.
+        leave_out_zero_advantage: spare responses the forward and backward pass that have no gradient: their group is tied.
+            False changes no gradient.
         gradient_shares_every_n_steps: find out each n steps how much of the gradient comes from which responses and tokens,
             which takes a backward pass more for each kind; None: never.
     """
@@ -54,6 +58,7 @@ class PolicyModule(L.LightningModule):
         gradient_clip_norm: float | None = 1.0,
         updates_per_rollout: int = 1,
         entropy_every_n_steps: int | None = 1,
+        leave_out_zero_advantage: bool = True,
         gradient_shares_every_n_steps: int | None = None,
     ):
         require_at_least_one("rollout.updates_per_rollout", updates_per_rollout)
@@ -71,6 +76,7 @@ class PolicyModule(L.LightningModule):
         self.gradient_clip_norm = gradient_clip_norm
         self.updates_per_rollout = updates_per_rollout
         self.entropy_every_n_steps = entropy_every_n_steps
+        self.leave_out_zero_advantage = leave_out_zero_advantage
         self.gradient_shares_every_n_steps = gradient_shares_every_n_steps
         self.reference = ReferencePolicy(policy) if objective.needs_reference else None
         self.update: Update | None = None
@@ -95,41 +101,53 @@ class PolicyModule(L.LightningModule):
 
     def training_step(self, rollout: Rollout, batch_idx: int) -> None:
         clock = Stopwatch()
+        alive_B = self.credit.alive(rollout.advantages_B)
+        trained = self._trained(rollout, alive_B)
+        batches = self._micro_batches(rollout, trained)
         with clock("score"):
-            scored = self._score(rollout)
-        constants = self.credit.prepare(scored, alone)
+            scored = self._score(rollout, self._scored_first(rollout, batches, alive_B))
         step_loss = StepLoss(
             self.policy,
             self.credit,
             self.objective,
-            lambda chosen: self._micro_batches(rollout, chosen),
             scored,
-            constants.to(self.device),
             StepTotals(responses=len(rollout.responses), tokens=len(scored.response_N)),
             self.device,
             self._padded_to(scored.response_N),
         )
-        chosen = self._chosen(rollout, constants)
-        self.update = Update.begin(scored, constants, len(chosen))
+        self.update = Update.begin(scored, len(trained))
         for number in range(self.updates_per_rollout):
-            self._update_once(number, rollout, step_loss, chosen, clock)
+            self._update_once(number, rollout, step_loss, batches, clock)
         self.update.seconds = dict(clock.seconds)
 
-    def _update_once(self, number: int, rollout: Rollout, step_loss: StepLoss, chosen: list[int], clock: Stopwatch) -> None:
+    def _update_once(
+        self, number: int, rollout: Rollout, step_loss: StepLoss, batches: list[TokenBatch], clock: Stopwatch
+    ) -> None:
         update, optimizer, schedule = self.update, self.optimizers(), self.lr_schedulers()
         last = number == self.updates_per_rollout - 1
         with clock("train"):
             optimizer.zero_grad()
             update.losses.append(0.0)
-            for piece in step_loss(chosen, None if number == 0 else update.logprobs_N):
+            if number == 0:
+                pieces = step_loss(batches, self._constants_while_scoring(step_loss.scored, batches))
+            else:
+                pieces = step_loss(batches, self._known_constants, update.logprobs_N)
+            for piece in pieces:
                 self.manual_backward(piece.loss.value)
                 update.take(piece)
+            if number == 0:
+                update.constants = self._prepare(step_loss.scored)
         every = self.gradient_shares_every_n_steps
         if number == 0 and every is not None and rollout.step % every == 0:
             with clock("gradient_shares"):
-                parts = parts_of(rollout.responses, update.response_N)
-                parameters = [p for p in self.policy.parameters() if p.requires_grad]
-                update.gradient_shares = gradient_shares(step_loss, chosen, parts, parameters, self.manual_backward)
+                update.gradient_shares = gradient_shares(
+                    lambda some: step_loss(self._micro_batches(rollout, some), self._known_constants),
+                    [i for tokens in batches for i in tokens.responses],
+                    update.response_N,
+                    parts_of(rollout.responses, update.response_N),
+                    [p for p in self.policy.parameters() if p.requires_grad],
+                    self.manual_backward,
+                )
         with clock("train"):
             update.gradient_norms.append(self._clip())
             update.refuse_non_finite(rollout.step)
@@ -140,41 +158,75 @@ class PolicyModule(L.LightningModule):
             else:
                 optimizer.optimizer.step()
 
-    def _score(self, rollout: Rollout) -> Scored:
+    def _constants_while_scoring(self, scored: Scored, batches: list[TokenBatch]) -> ConstantsOf:
+        """Constants for the first update, whose forward pass scores what has no score yet."""
+        unscored_N = scored.entropies_N.isnan()
+        trained = [i for tokens in batches for i in tokens.responses]
+        settled = self.credit.scope is None or not unscored_N[torch.isin(scored.response_N, torch.tensor(trained))].any()
+        once = self._prepare(scored) if settled else None
+
+        def constants_of(place_N: Tensor, forward: Forward) -> Constants:
+            self.update.see(place_N, forward)
+            return once if settled else self._prepare(scored)
+
+        return constants_of
+
+    def _known_constants(self, place_N: Tensor, forward: Forward) -> Constants:
+        return self.update.constants
+
+    def _prepare(self, scored: Scored) -> Constants:
+        """The credit's constants with all that has been scored so far."""
+        update = self.update
+        return self.credit.prepare(replace(scored, entropies_N=update.entropies_N, logprobs_N=update.logprobs_N), alone)
+
+    def _score(self, rollout: Rollout, responses: Sequence[int]) -> Scored:
+        """The step with scores of some responses and NaN for the others."""
         response_N = response_index(rollout.responses)
-        every = self.entropy_every_n_steps
-        everyone = range(len(rollout.responses))
-        found = reference_N = None
-        if self.credit.needs_scores or (every is not None and rollout.step % every == 0):
-            batches = self._micro_batches(rollout, everyone)
-            found = score(self.policy, batches, response_N, padded_to=self._padded_to(response_N))
+        batches = self._micro_batches(rollout, responses) if responses else []
+        found = score(self.policy, batches, response_N, padded_to=self._padded_to(response_N))
+        reference_N = None
         if self.reference is not None:
+            everyone = range(len(rollout.responses))
             reference_N = self.reference.logprobs(self._micro_batches(rollout, everyone), response_N, self.device)
         return Scored(
             advantages_B=rollout.advantages_B,
             group_B=rollout.group_B,
             groups=len(rollout.problems),
             response_N=response_N,
-            entropies_N=found.entropies_N if found else None,
-            logprobs_N=found.logprobs_N if found else None,
+            entropies_N=found.entropies_N,
+            logprobs_N=found.logprobs_N,
             reference_logprobs_N=reference_N,
-            padding_entropy_B=found.padding_entropy_B if found else None,
+            padding_entropy_B=found.padding_entropy_B,
         )
+
+    def _scored_first(self, rollout: Rollout, batches: list[TokenBatch], alive_B: Tensor) -> Sequence[int]:
+        if self.credit.needs_padding:  # which the training pass can't see for others than its own
+            return range(len(rollout.responses))
+        every = self.entropy_every_n_steps
+        return scored_first(
+            self.credit.scope,
+            [tokens.responses for tokens in batches],
+            alive_B=alive_B,
+            group_B=rollout.group_B,
+            everyone=every is not None and rollout.step % every == 0,
+        )
+
+    def _trained(self, rollout: Rollout, alive_B: Tensor) -> list[int]:
+        """Responses that get a forward pass with gradient: those that may have one, or the shortest where none has.
+
+        That one's gradient is 0, which the optimizer must see: its moments decay as they would without leaving out.
+        """
+        everyone = range(len(rollout.responses))
+        if not self.leave_out_zero_advantage:
+            return list(everyone)
+        wanted = [i for i in everyone if self.objective.wants(rollout.responses[i], bool(alive_B[i]))]
+        return wanted or [min(everyone, key=lambda i: len(rollout.responses[i].completion_ids))]
 
     def _padded_to(self, response_N: Tensor) -> int | None:
         return int(response_N.bincount().max()) if self.credit.needs_padding else None
 
-    def _micro_batches(self, rollout: Rollout, chosen: Sequence[int]) -> list[TokenBatch]:
-        return self.trainer.datamodule.micro_batches(rollout.responses, chosen)
-
-    def _chosen(self, rollout: Rollout, constants: Constants) -> list[int]:
-        """Responses that get a forward pass: those with a possible gradient, or the shortest where none has one.
-
-        That one's gradient is 0, which the optimizer must see: its moments decay as they would without leaving out.
-        """
-        alive = constants.alive_B.tolist()
-        wanted = [i for i, response in enumerate(rollout.responses) if self.objective.wants(response, alive[i])]
-        return wanted or [min(range(len(alive)), key=lambda i: len(rollout.responses[i].completion_ids))]
+    def _micro_batches(self, rollout: Rollout, responses: Sequence[int]) -> list[TokenBatch]:
+        return self.trainer.datamodule.micro_batches(rollout.responses, responses)
 
     def _clip(self) -> float:
         """Clip the gradient's norm; returns the norm before clipping."""

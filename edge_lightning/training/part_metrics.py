@@ -49,7 +49,7 @@ def provenance_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
             f"advantage/mean/{provenance}": float(rollout.advantages_B[places].mean()),
         }
         if phat_B is not None:
-            metrics[f"relative_entropy/mean/{provenance}"] = float(phat_B[places].mean())
+            metrics |= known_mean(f"relative_entropy/mean/{provenance}", phat_B[places])
     return metrics
 
 
@@ -57,7 +57,7 @@ def token_metrics(name: str, of_it_N: Tensor, update: Update) -> dict[str, float
     """Means over the tokens of a part; of the ratio the maximum too."""
     ratio_N = update.ratio_N[of_it_N]
     metrics = {f"credit/token_advantage_mean/{name}": float(update.token_advantages_N[of_it_N].mean())}
-    if update.scored:  # else only trained responses have entropies, and their mean is another figure
+    if update.complete:  # else only trained responses have entropies, and their mean is another figure
         metrics |= known_mean(f"entropy/mean/{name}", update.entropies_N[of_it_N])
     metrics |= known_mean(f"logprob/mean/{name}", update.logprobs_N[of_it_N])
     metrics |= known_mean(f"ratio/mean/{name}", ratio_N)

@@ -116,7 +116,7 @@ def write_rollout(folder: Path, rollout: Rollout, update: Update, *, rank: int =
             "reward_parts": list(r.grade.parts.items()),
             "advantage": float(rollout.advantages_B[i]),
             "entropy": None if None in entropies[i] else sum(entropies[i]) / lengths[i],
-            "relative_entropy": None if phat is None else float(phat[i]),
+            "relative_entropy": None if phat is None or phat[i].isnan() else float(phat[i]),
             "token_entropies": None if None in entropies[i] else entropies[i],
             "token_advantages": advantages[i],
             "engine_logprobs": r.engine_logprobs,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,8 @@ from edge_lightning.objective.base import Loss, Objective, StepTotals
 from edge_lightning.policy import Policy
 from edge_lightning.scoring import flat_positions
 from edge_lightning.tokens import Forward, TokenBatch
+
+ConstantsOf = Callable[[Tensor, Forward], Constants]
 
 
 @dataclass(frozen=True)
@@ -35,33 +37,33 @@ class StepLoss:
     """Calls policy, credit and objective; the pieces' losses sum to the step's.
 
     Attributes:
-        micro_batches: packs the chosen responses of the step.
-        scored, constants: of the step; constants on `device`.
-        totals: what the loss is divided by, whichever responses are chosen.
+        scored: the step.
+        totals: what the loss is divided by, whichever responses are trained.
         padded_to: tokens of the longest response here, where the credit looks at padding.
     """
 
     policy: Policy
     credit: Credit
     objective: Objective
-    micro_batches: Callable[[Sequence[int]], list[TokenBatch]]
     scored: Scored
-    constants: Constants
     totals: StepTotals
     device: torch.device
     padded_to: int | None = None
 
-    def __call__(self, chosen: Sequence[int], old_logprobs_N: Tensor | None = None) -> Iterator[Piece]:
-        """The pieces of the chosen responses, each with a graph of its own; take the gradient of one before the next.
+    def __call__(
+        self, micro_batches: Iterable[TokenBatch], constants_of: ConstantsOf, old_logprobs_N: Tensor | None = None
+    ) -> Iterator[Piece]:
+        """The pieces of some responses, each with a graph of its own; take the gradient of one before the next.
 
         Args:
+            constants_of: the step's constants, right for the micro-batch at this place with this forward pass.
             old_logprobs_N: under the policy that sampled, in the step's flat order; None at the first update.
         """
-        for tokens in self.micro_batches(chosen):
+        for tokens in micro_batches:
             place_N = flat_positions(tokens, self.scored.response_N)
             tokens = tokens.to(self.device)
             forward = self.policy(tokens, padded_to=self.padded_to)
-            advantages_N = self.credit.weigh(self.constants, forward)
+            advantages_N = self.credit.weigh(constants_of(place_N, forward).to(self.device), forward)
             loss = self.objective(
                 forward,
                 advantages_N,

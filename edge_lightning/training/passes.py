@@ -1,0 +1,46 @@
+"""Which responses are scored before a step's update, in a pass of their own without gradient.
+
+The update's forward pass computes the same values, so a response that is trained is scored first only where a credit has to
+see more than the response's micro-batch holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from edge_lightning.credit.base import Scope
+
+
+def scored_first(
+    scope: Scope | None,
+    micro_batches: Sequence[Sequence[int]],
+    *,
+    alive_B: Tensor,
+    group_B: Tensor,
+    everyone: bool = False,
+) -> list[int]:
+    """Responses that need a scoring pass, ascending.
+
+    Where a group (or the step) has a token advantage other than 0, its statistics need all of its responses: those that no
+    micro-batch holds are scored, and all of them if the trained ones are in several micro-batches.
+
+    Args:
+        scope: what the credit's statistics are taken over; None: it has none.
+        micro_batches: the responses that are trained together.
+        alive_B: False where no token advantage can be other than 0.
+        everyone: every response is to be scored or trained, for the metrics.
+    """
+    batch_of = {response: number for number, batch in enumerate(micro_batches) for response in batch}
+    needed: set[int] = set()
+    if everyone:
+        needed = set(range(len(alive_B))) - batch_of.keys()
+    if scope is None:
+        return sorted(needed)
+    unit_B = group_B if scope is Scope.GROUP else group_B.new_zeros(len(group_B))
+    for unit in unit_B[alive_B].unique():
+        members = (unit_B == unit).nonzero().flatten().tolist()
+        together = len({batch_of[i] for i in members if i in batch_of}) == 1
+        needed.update(i for i in members if i not in batch_of or not together)
+    return sorted(needed)

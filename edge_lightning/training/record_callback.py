@@ -27,7 +27,6 @@ class RecordCallback(L.Callback):
     def __init__(self, *, folder: Path, responses_every_n_steps: int | None = 25):
         require_at_least_one("callbacks.record.responses_every_n_steps", responses_every_n_steps)
         self.folder = folder
-        require_at_least_one("callbacks.record.responses_every_n_steps", responses_every_n_steps)
         self.responses_every_n_steps = responses_every_n_steps
         self.rollouts = folder / "rollouts"
         self.metrics_file = MetricsFile(folder / "metrics.csv")

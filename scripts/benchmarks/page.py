@@ -1,0 +1,167 @@
+"""Writes the page of scripts/bench from the files of its measurements: python scripts/benchmarks/page.py FOLDER PAGE."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+from datetime import date
+from pathlib import Path
+
+from edge_lightning.versions import git_commit, versions
+
+STAGES = ("push", "generate", "grade", "correct", "score", "train", "record")
+
+
+def main() -> None:
+    folder, page = Path(sys.argv[1]), Path(sys.argv[2])
+    parts = [HEAD, machine(), against_bare(folder), against_trl(folder), memory(folder), scaling(folder), profile(folder)]
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("\n\n".join(part.strip() for part in parts if part) + "\n")
+    print(page.read_text())
+
+
+HEAD = """# Speed and memory
+
+Made by `scripts/bench MODEL` (MODEL: SmolLM2-135M-Instruct as a transformers folder). Every number is measured in the same
+run on the same machine; a ratio is made within a step or a round, and stands with the smallest and the largest of them."""
+
+
+def machine() -> str:
+    cpu = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    found = versions()
+    named = ", ".join(f"{name} {found[name]}" for name in ("torch", "transformers", "vllm", "lightning") if found.get(name))
+    return f"{date.today()}, {cpu}, {os.cpu_count()} cores, {gib:.0f} GiB, no GPU; {named}; commit {git_commit()}."
+
+
+def against_bare(folder: Path) -> str:
+    lines = [
+        "## A step beside the bare work in it",
+        "Bare: the engine alone on the same requests (all of them, regenerations too) and a plain forward and backward pass",
+        "over the same packed rows. `left-out`: responses of tied groups get no pass with gradient. Seconds are medians.",
+        "",
+        "| setting | steps | step / bare | step | bare generation | bare training | "
+        + " | ".join(STAGES)
+        + " | responses trained |",
+        "|---" * (len(STAGES) + 7) + "|",
+    ]
+    for name, rounds in by_setting(folder, "step").items():
+        rows = [row for rows in rounds.values() for row in rows]
+        ratios = [row["step_seconds"] / (row["bare_generate"] + row["bare_train"]) for row in rows]
+        seconds = [median(rows, key) for key in ("step_seconds", "bare_generate", "bare_train")]
+        stages = [median(rows, f"seconds/{stage}") for stage in STAGES]
+        cells = [
+            name,
+            str(len(rows)),
+            spread(ratios),
+            *map(figure, seconds + stages),
+            f"{median(rows, 'responses/trained'):.0f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def against_trl(folder: Path) -> str:
+    found = by_setting(folder, "trl")
+    if not found:
+        return ""
+    lines = [
+        "## Beside TRL",
+        "TRL's GRPOTrainer 1.16 on the same prompts, lengths, dtype and threads, sampling with transformers, without",
+        "gradient checkpointing. How much longer it takes, by the medians of each round; a token is a generated one.",
+        "",
+        "| setting | rounds | step | per token | training part | TRL step | our step | TRL tokens | our tokens |",
+        "|---" * 9 + "|",
+    ]
+    ours = by_setting(folder, "step")
+    for name, rounds in found.items():
+        pairs = [(rows, ours[name][number]) for number, rows in rounds.items() if number in ours.get(name, {})]
+        step, token, train = [], [], []
+        for theirs, mine in pairs:
+            step.append(median(theirs, "step_seconds") / median(mine, "step_seconds"))
+            tokens = median(mine, "generated_tokens") / median(theirs, "generated_tokens")
+            token.append(step[-1] * tokens)
+            train.append(median(theirs, "seconds/train") / (median(mine, "seconds/train") + median(mine, "seconds/score")))
+        theirs, mine = ([row for pair in pairs for row in pair[i]] for i in (0, 1))
+        cells = [name, str(len(pairs)), spread(step), spread(token), spread(train)]
+        cells += [figure(median(rows, "step_seconds")) for rows in (theirs, mine)]
+        cells += [f"{median(rows, 'generated_tokens'):.0f}" for rows in (theirs, mine)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def memory(folder: Path) -> str:
+    lines = [
+        "## Memory of the training part",
+        "One group of 8 made-up responses of 512 tokens, SmolLM2-135M in float32, AdamW. Activations: the peak of the",
+        "resident set during a step, less what stood before it and the gradients.",
+        "",
+        "| | activations MiB | training part MiB | seconds |",
+        "|---|---|---|---|",
+    ]
+    found = {
+        path.stem.removeprefix("memory-"): json.loads(path.read_text()) for path in sorted(folder.glob("memory-*.json"))
+    }
+    if not found:
+        return ""
+    for name, row in found.items():
+        lines.append(f"| {name} | {row['activations_mib']:.0f} | {row['training_part_mib']:.0f} | {row['seconds']:.1f} |")
+    return "\n".join(lines)
+
+
+def scaling(folder: Path) -> str:
+    lines = [
+        "## How the training part grows",
+        "",
+        "| model | G | response | tokens a second | seconds | activations MiB |",
+        "|---|---|---|---|---|---|",
+    ]
+    found = [(path.stem.split("-")[1], json.loads(path.read_text())) for path in sorted(folder.glob("scaling-*.json"))]
+    if not found:
+        return ""
+    for policy, row in sorted(found, key=lambda f: (f[0], f[1]["group_size"] * f[1]["response_limit"])):
+        tokens = row["group_size"] * row["response_limit"]
+        cells = [policy, row["group_size"], row["response_limit"], f"{tokens / row['seconds']:.0f}"]
+        cells += [f"{row['seconds']:.2f}", f"{row['activations_mib']:.0f}"]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def profile(folder: Path) -> str:
+    tables = [f"`{path.stem}`\n\n```\n{path.read_text().rstrip()}\n```" for path in sorted(folder.glob("profile-*.txt"))]
+    return "\n\n".join(["## Where a step goes", *tables]) if tables else ""
+
+
+def by_setting(folder: Path, kind: str) -> dict[str, dict[int, list[dict]]]:
+    """Rows of the steps by setting and round."""
+    found: dict[str, dict[int, list[dict]]] = {}
+    for path in sorted(folder.glob(f"{kind}-*.json")):
+        name, _, number = path.stem.removeprefix(f"{kind}-").rpartition("-")
+        found.setdefault(name, {})[int(number)] = json.loads(path.read_text())["steps"]
+    return found
+
+
+def median(rows: list[dict], key: str) -> float:
+    return statistics.median(row.get(key, 0.0) for row in rows)
+
+
+def spread(values: list[float]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def figure(seconds: float) -> str:
+    return f"{seconds:.3f}" if seconds < 1 else f"{seconds:.2f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 
@@ -17,7 +18,9 @@ from edge_lightning.types import Provenance, Response
 
 def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
     """Pack the responses at `indices` (positions in the step's list) into one row."""
-    input_ids, positions, spans, predictors, targets, owner, sampled, corrected = [], [], [], [], [], [], [], []
+    starts = [0, *accumulate(len(response.completion_ids) for response in responses)]
+    input_ids, positions, spans, predictors, targets = [], [], [], [], []
+    owner, place, sampled, corrected = [], [], [], []
     prompts: dict[tuple[int, ...], range] = {}
     for index in indices:
         response = responses[index]
@@ -38,6 +41,7 @@ def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
         predictors += [span.prompt[-1], *span.response[:-1]]
         targets += response.completion_ids
         owner += [index] * length
+        place += range(starts[index], starts[index + 1])
         sampled += response.sampled_mask
         corrected += [response.provenance is not Provenance.SAMPLED] * length
     return TokenBatch(
@@ -47,6 +51,7 @@ def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
         predictor_N=torch.tensor(predictors),
         target_N=torch.tensor(targets),
         response_N=torch.tensor(owner),
+        place_N=torch.tensor(place),
         sampled_N=torch.tensor(sampled, dtype=torch.bool),
         corrected_N=torch.tensor(corrected, dtype=torch.bool),
         responses=tuple(indices),

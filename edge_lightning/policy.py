@@ -83,7 +83,7 @@ class Policy(nn.Module):
         if padded_to is not None:
             pad_id = self.eos_ids[0] if self.tokenizer.pad_token_id is None else self.tokenizer.pad_token_id
             padding_entropy_B = padding_entropies(self.model, batch, padded_to, pad_id=pad_id, temperature=self.temperature)
-        return Forward(logprobs_N, entropies_N, batch.response_N, padding_entropy_B)
+        return Forward(logprobs_N, entropies_N, batch.response_N, batch.place_N, padding_entropy_B)
 
     def checksum(self) -> str:
         """A hash of up to 64 values of every weight, evenly spread: tells policies apart, not adversaries."""

@@ -18,17 +18,6 @@ def response_index(responses: Sequence[Response]) -> Tensor:
     return torch.repeat_interleave(torch.arange(len(responses)), lengths)
 
 
-def flat_positions(tokens: TokenBatch, response_N: Tensor) -> Tensor:
-    """Where the tokens of a micro-batch stand in the step's flat order.
-
-    Args:
-        response_N: of the whole step.
-    """
-    first_B = torch.searchsorted(response_N, torch.tensor(tokens.responses))
-    length_B = torch.bincount(response_N)[list(tokens.responses)]
-    return torch.cat([torch.arange(first, first + length) for first, length in zip(first_B, length_B)])
-
-
 @torch.no_grad()
 def score(
     policy: Policy, micro_batches: Iterable[TokenBatch], response_N: Tensor, *, padded_to: int | None = None
@@ -44,9 +33,8 @@ def score(
     device = next(policy.parameters()).device
     for tokens in micro_batches:
         forward = policy(tokens.to(device), padded_to=padded_to)
-        position_N = flat_positions(tokens, response_N)
-        logprobs_N[position_N] = forward.logprobs_N.cpu()
-        entropies_N[position_N] = forward.entropies_N.cpu()
+        logprobs_N[tokens.place_N] = forward.logprobs_N.cpu()
+        entropies_N[tokens.place_N] = forward.entropies_N.cpu()
         if padding_B is not None:
             padding_B[sorted(tokens.responses)] = forward.padding_entropy_B.cpu()
-    return Forward(logprobs_N, entropies_N, response_N, padding_B)
+    return Forward(logprobs_N, entropies_N, response_N, torch.arange(len(response_N)), padding_B)

@@ -29,6 +29,7 @@ class TokenBatch:
         predictor_N: position in the row whose hidden state predicts each response token.
         target_N: the response tokens.
         response_N: index in the step of each token's response.
+        place_N: where each response token stands in the step's flat order (response by response).
         sampled_N: True where the policy sampled the token.
         corrected_N: True where the token's response is not as the policy sampled it.
         responses: indices in the step of the responses that this micro-batch holds.
@@ -40,6 +41,7 @@ class TokenBatch:
     predictor_N: Tensor
     target_N: Tensor
     response_N: Tensor
+    place_N: Tensor
     sampled_N: Tensor
     corrected_N: Tensor
     responses: tuple[int, ...]
@@ -56,6 +58,7 @@ class Forward:
     Attributes:
         logprobs_N, entropies_N: nats at the sampling temperature, float32.
         response_N: index in the step of each token's response.
+        place_N: where each token stands in the step's flat order.
         padding_entropy_B: sum of the entropies at the padding of each response, nats, ascending by the response's index;
             None where no padding was asked for. See padding.py.
     """
@@ -63,4 +66,5 @@ class Forward:
     logprobs_N: Tensor
     entropies_N: Tensor
     response_N: Tensor
+    place_N: Tensor
     padding_entropy_B: Tensor | None = None

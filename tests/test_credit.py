@@ -34,7 +34,9 @@ def scored(advantages, entropies, response=RESPONSE_N, group=None):
 def weigh(credit, step, entropies_N=None, response_N=None):
     response_N = step.response_N if response_N is None else response_N
     entropies_N = step.entropies_N if entropies_N is None else entropies_N
-    return credit.weigh(credit.prepare(step), Forward(torch.zeros(len(response_N)), entropies_N, response_N))
+    return credit.weigh(
+        credit.prepare(step), Forward(torch.zeros(len(response_N)), entropies_N, response_N, torch.arange(len(response_N)))
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,9 @@ def test_undetached_mean_entropy_over_padding_keeps_its_length_in_a_micro_batch(
     credit = EntropyDrivenAdvantage(entropy_over_padding=True, detach=False)
     entropies = torch.tensor([0.4, 0.6], requires_grad=True)
     padding = torch.tensor([0.8], requires_grad=True)
-    weighed = credit.weigh(credit.prepare(step), Forward(torch.zeros(2), entropies, torch.tensor([0, 0]), padding))
+    weighed = credit.weigh(
+        credit.prepare(step), Forward(torch.zeros(2), entropies, torch.tensor([0, 0]), torch.arange(2), padding)
+    )
     assert weighed.tolist() == pytest.approx([1.75, 1.75])
     weighed[0].backward()
     slope = -1.05 / 0.6**2 / 3
@@ -218,9 +222,9 @@ def loss_gradient(z, advantages, *, detach):
         torch.zeros_like(entropies),
     )
     credit = EntropyDrivenAdvantage(floor=None, ceiling=None, detach=detach)
-    advantages_N = credit.weigh(credit.prepare(step), Forward(logprobs, entropies, index))
+    advantages_N = credit.weigh(credit.prepare(step), Forward(logprobs, entropies, index, index))
     tokens = pack([response((5,)), response((6,))], [0, 1])
-    PPOClip()(Forward(logprobs, entropies, index), advantages_N, tokens, StepTotals(2, 2)).value.backward()
+    PPOClip()(Forward(logprobs, entropies, index, index), advantages_N, tokens, StepTotals(2, 2)).value.backward()
     return z.grad
 
 
@@ -300,5 +304,5 @@ def test_undetached_eda_finds_its_group_in_a_micro_batch():
     index, groups = torch.arange(4), torch.tensor([0, 0, 1, 1])
     step = Scored(torch.tensor([1.0, -1.0, 1.0, -1.0]), groups, 2, index, torch.tensor([0.5, 1.5, 2.0, 4.0]), torch.zeros(4))
     credit = EntropyDrivenAdvantage(detach=False)
-    part = Forward(torch.zeros(2), torch.tensor([2.0, 4.0]), torch.tensor([2, 3]))
+    part = Forward(torch.zeros(2), torch.tensor([2.0, 4.0]), torch.tensor([2, 3]), torch.tensor([2, 3]))
     assert credit.weigh(credit.prepare(step), part).tolist() == pytest.approx([1.5, -0.75])

@@ -24,7 +24,7 @@ TWICE = -math.log(2)  # p_ref = 2 p:   KL = 2 - ln 2 - 1 = .3068528, slope 1 - 2
 def gradient(objective, advantages, below):
     """d loss / d log p of each token, and the loss; `below`: log p - log p_ref."""
     logprobs = torch.full((5,), -1.0, requires_grad=True)
-    passed = Forward(logprobs, torch.zeros(5), TOKENS.response_N)
+    passed = Forward(logprobs, torch.zeros(5), TOKENS.response_N, TOKENS.place_N)
     reference = logprobs.detach() - torch.tensor(below)
     loss = objective(passed, torch.tensor(advantages), TOKENS, TOTALS, reference_logprobs_N=reference)
     loss.value.backward()

@@ -26,7 +26,7 @@ TOTALS = StepTotals(responses=4, tokens=10)
 
 
 def forward(logprobs):
-    return Forward(torch.tensor(logprobs, requires_grad=True), torch.zeros(5), TOKENS.response_N)
+    return Forward(torch.tensor(logprobs, requires_grad=True), torch.zeros(5), TOKENS.response_N, TOKENS.place_N)
 
 
 def gradient(objective, advantages, *, old=None, logprobs=(-1.0, -1.0, -1.0, -1.0, -1.0)):
@@ -150,7 +150,7 @@ def test_what_is_wanted_is_what_has_a_gradient(injected):
         )
         tokens = pack([one], [0])
         n = len(one.completion_ids)
-        passed = Forward(torch.full((n,), -1.0, requires_grad=True), torch.zeros(n), tokens.response_N)
+        passed = Forward(torch.full((n,), -1.0, requires_grad=True), torch.zeros(n), tokens.response_N, tokens.place_N)
         reference = torch.full((n,), -2.0)
         objective(passed, torch.full((n,), advantage), tokens, TOTALS, reference_logprobs_N=reference).value.backward()
         assert bool((passed.logprobs_N.grad != 0).any()) == objective.wants(one, advantage != 0)
@@ -173,7 +173,7 @@ def test_the_two_bounds_are_their_own():
 
 def test_a_wrong_prefix_is_found_in_a_micro_batch_that_begins_later():
     tokens = pack([RESPONSES[0], RESPONSES[0], RESPONSES[1]], [2])
-    passed = Forward(torch.full((3,), -1.0, requires_grad=True), torch.zeros(3), tokens.response_N)
+    passed = Forward(torch.full((3,), -1.0, requires_grad=True), torch.zeros(3), tokens.response_N, tokens.place_N)
     PPOClip(train_wrong_prefix=False)(passed, torch.ones(3), tokens, TOTALS).value.backward()
     assert passed.logprobs_N.grad.tolist() == pytest.approx([0.0, -1 / 12, -1 / 12])
 

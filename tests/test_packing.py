@@ -21,11 +21,18 @@ def test_a_shared_prompt_stands_once_and_positions_go_on_from_it():
     assert tokens.predictor_N.tolist() == [1, 2, 4, 1, 6, 7]
     assert tokens.target_N.tolist() == [5, 6, 7, 8, 9, 4]
     assert tokens.response_N.tolist() == [0, 0, 1, 2, 2, 2]
+    assert tokens.place_N.tolist() == [0, 1, 2, 3, 4, 5]
     assert tokens.spans == (
         Span(range(0, 2), range(2, 4)),
         Span(range(4, 5), range(5, 6)),
         Span(range(0, 2), range(6, 9)),
     )
+
+
+def test_tokens_know_their_place_in_the_step():
+    tokens = pack([response((5, 6)), response((7,)), response((8, 9, 4))], [2, 0])
+    assert tokens.place_N.tolist() == [3, 4, 5, 0, 1]
+    assert tokens.response_N.tolist() == [2, 2, 2, 0, 0]
 
 
 def test_prompts_are_shared_by_their_ids_and_not_by_their_beginning():

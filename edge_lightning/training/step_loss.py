@@ -11,7 +11,6 @@ from torch import Tensor
 from edge_lightning.credit.base import Constants, Credit, Scored
 from edge_lightning.objective.base import Loss, Objective, StepTotals
 from edge_lightning.policy import Policy
-from edge_lightning.scoring import flat_positions
 from edge_lightning.tokens import Forward, TokenBatch
 
 ConstantsOf = Callable[[Tensor, Forward], Constants]
@@ -60,7 +59,7 @@ class StepLoss:
             old_logprobs_N: under the policy that sampled, in the step's flat order; None at the first update.
         """
         for tokens in micro_batches:
-            place_N = flat_positions(tokens, self.scored.response_N)
+            place_N = tokens.place_N
             tokens = tokens.to(self.device)
             forward = self.policy(tokens, padded_to=self.padded_to)
             advantages_N = self.credit.weigh(constants_of(place_N, forward).to(self.device), forward)

@@ -165,13 +165,13 @@ class PolicyModule(L.LightningModule):
         settled = self.credit.scope is None or not unscored_N[torch.isin(scored.response_N, torch.tensor(trained))].any()
         once = self._prepare(scored) if settled else None
 
-        def constants_of(place_N: Tensor, forward: Forward) -> Constants:
-            self.update.see(place_N, forward)
+        def constants_of(forward: Forward) -> Constants:
+            self.update.see(forward)
             return once if settled else self._prepare(scored)
 
         return constants_of
 
-    def _known_constants(self, place_N: Tensor, forward: Forward) -> Constants:
+    def _known_constants(self, forward: Forward) -> Constants:
         return self.update.constants
 
     def _prepare(self, scored: Scored) -> Constants:

@@ -13,7 +13,7 @@ from edge_lightning.objective.base import Loss, Objective, StepTotals
 from edge_lightning.policy import Policy
 from edge_lightning.tokens import Forward, TokenBatch
 
-ConstantsOf = Callable[[Tensor, Forward], Constants]
+ConstantsOf = Callable[[Forward], Constants]
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,13 @@ class StepLoss:
         """The pieces of some responses, each with a graph of its own; take the gradient of one before the next.
 
         Args:
-            constants_of: the step's constants, right for the micro-batch at this place with this forward pass.
+            constants_of: the step's constants, right for the micro-batch with this forward pass.
             old_logprobs_N: under the policy that sampled, in the step's flat order; None at the first update.
         """
         for tokens in micro_batches:
-            place_N = tokens.place_N
-            tokens = tokens.to(self.device)
+            place_N, tokens = tokens.place_N, tokens.to(self.device)
             forward = self.policy(tokens, padded_to=self.padded_to)
-            advantages_N = self.credit.weigh(constants_of(place_N, forward).to(self.device), forward)
+            advantages_N = self.credit.weigh(constants_of(forward).to(self.device), forward)
             loss = self.objective(
                 forward,
                 advantages_N,

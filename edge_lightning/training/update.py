@@ -73,8 +73,9 @@ class Update:
             trained_responses=trained_responses,
         )
 
-    def see(self, place_N: Tensor, forward: Forward) -> None:
+    def see(self, forward: Forward) -> None:
         """Note what the first update's forward pass says about responses that had no scoring pass."""
+        place_N = forward.place_N.cpu()
         unscored_N = self.logprobs_N[place_N].isnan()
         for here_N, found_N in ((self.logprobs_N, forward.logprobs_N), (self.entropies_N, forward.entropies_N)):
             here_N[place_N] = torch.where(unscored_N, found_N.detach().cpu(), here_N[place_N])

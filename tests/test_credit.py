@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from edge_lightning.credit.base import Scored
 from edge_lightning.credit.eda import EntropyDrivenAdvantage, divide_by_relative_entropy, relative_entropy
 from edge_lightning.credit.none import NoCredit
 from edge_lightning.errors import UserError
@@ -15,28 +14,7 @@ from edge_lightning.objective.ppo_clip import PPOClip
 from edge_lightning.packing import pack
 from edge_lightning.tokens import Forward
 from tests.by_hand import response
-
-RESPONSE_N = torch.tensor([0, 0, 1, 1, 1])
-
-
-def scored(advantages, entropies, response=RESPONSE_N, group=None):
-    group_B = torch.zeros(len(advantages), dtype=torch.long) if group is None else torch.tensor(group)
-    return Scored(
-        torch.tensor(advantages),
-        group_B,
-        int(group_B.max()) + 1,
-        response,
-        torch.tensor(entropies),
-        torch.zeros(len(entropies)),
-    )
-
-
-def weigh(credit, step, entropies_N=None, response_N=None):
-    response_N = step.response_N if response_N is None else response_N
-    entropies_N = step.entropies_N if entropies_N is None else entropies_N
-    return credit.weigh(
-        credit.prepare(step), Forward(torch.zeros(len(response_N)), entropies_N, response_N, torch.arange(len(response_N)))
-    )
+from tests.credit_steps import scored, weigh
 
 
 @pytest.mark.parametrize(
@@ -213,14 +191,7 @@ def loss_gradient(z, advantages, *, detach):
     z = torch.tensor(z, dtype=torch.float64, requires_grad=True)
     logprobs, entropies = two_coins(z)
     index = torch.arange(2)
-    step = Scored(
-        torch.tensor(advantages, dtype=torch.float64),
-        torch.zeros(2).long(),
-        1,
-        index,
-        entropies.detach(),
-        torch.zeros_like(entropies),
-    )
+    step = scored(torch.tensor(advantages, dtype=torch.float64), entropies.detach(), index)
     credit = EntropyDrivenAdvantage(floor=None, ceiling=None, detach=detach)
     advantages_N = credit.weigh(credit.prepare(step), Forward(logprobs, entropies, index, index))
     tokens = pack([response((5,)), response((6,))], [0, 1])
@@ -249,7 +220,7 @@ def test_undetached_entropy_falls_where_praised_and_rises_where_blamed():
 def test_undetached_eda_equals_detached_in_value_also_in_a_micro_batch():
     step = scored([1.0, -1.0], [0.4, 0.6, 1.0, 1.5, 2.0])
     whole = weigh(EntropyDrivenAdvantage(), step)
-    part = weigh(EntropyDrivenAdvantage(detach=False), step, step.entropies_N[2:], RESPONSE_N[2:])
+    part = weigh(EntropyDrivenAdvantage(detach=False), step, tokens=[2, 3, 4])
     assert part.tolist() == pytest.approx(whole[2:].tolist())
 
 
@@ -301,8 +272,5 @@ def test_relative_entropy_of_a_zero_mean_is_one():
 
 def test_undetached_eda_finds_its_group_in_a_micro_batch():
     # means of the groups: 1 and 3; the second group alone, P = 2 and 4: A' = 3/2 and -3/4
-    index, groups = torch.arange(4), torch.tensor([0, 0, 1, 1])
-    step = Scored(torch.tensor([1.0, -1.0, 1.0, -1.0]), groups, 2, index, torch.tensor([0.5, 1.5, 2.0, 4.0]), torch.zeros(4))
-    credit = EntropyDrivenAdvantage(detach=False)
-    part = Forward(torch.zeros(2), torch.tensor([2.0, 4.0]), torch.tensor([2, 3]), torch.tensor([2, 3]))
-    assert credit.weigh(credit.prepare(step), part).tolist() == pytest.approx([1.5, -0.75])
+    step = scored([1.0, -1.0, 1.0, -1.0], [0.5, 1.5, 2.0, 4.0], torch.arange(4), [0, 0, 1, 1])
+    assert weigh(EntropyDrivenAdvantage(detach=False), step, tokens=[2, 3]).tolist() == pytest.approx([1.5, -0.75])

@@ -15,12 +15,12 @@ from edge_lightning.advantage.grpo import GroupRelative
 from edge_lightning.advantage.sampled_baseline import SampledBaseline
 from edge_lightning.cli.hydra_app import CONF
 from edge_lightning.correction.gec import GuidedErrorCorrection
-from edge_lightning.credit.base import Scored
 from edge_lightning.credit.eda import EntropyDrivenAdvantage
 from edge_lightning.rewards.accuracy import BoxedAccuracy
 from edge_lightning.rewards.weighted import WeightedSum
 from edge_lightning.types import Problem, Provenance
 from tests.by_hand import PROBLEM
+from tests.credit_steps import scored
 from tests.test_correction import Desk, said
 
 GROUP = torch.zeros(4, dtype=torch.long)
@@ -118,7 +118,7 @@ def test_an_offset_of_all_rewards_changes_no_advantage():
 def test_without_a_floor_a_confident_response_is_taken_twenty_times():
     # P = .05, 1.65, 1.15, 1.15, mean 1: Phat of the first is .05, the floor makes it .1
     entropies, one_each = torch.tensor([0.05, 1.65, 1.15, 1.15]), torch.arange(4)
-    step = Scored(torch.tensor([1.0, -1.0, 1.0, -1.0]), GROUP, 1, one_each, entropies, torch.zeros_like(entropies))
+    step = scored([1.0, -1.0, 1.0, -1.0], entropies, one_each, GROUP)
     weight = {floor: EntropyDrivenAdvantage(floor=floor, ceiling=None).prepare(step) for floor in (0.1, None)}
     assert [1 / w.relative_entropy_B[0].item() for w in weight.values()] == pytest.approx([10, 20])
 
@@ -126,7 +126,7 @@ def test_without_a_floor_a_confident_response_is_taken_twenty_times():
 def test_a_ceiling_of_10_holds_for_no_group_of_8():
     # the largest Phat: all of the entropy in one response, P / (P / 8)
     entropies, one_each = torch.tensor([3.0] + [0.0] * 7), torch.arange(8)
-    step = Scored(torch.ones(8), torch.zeros(8, dtype=torch.long), 1, one_each, entropies, torch.zeros_like(entropies))
+    step = scored(torch.ones(8), entropies, one_each)
     for ceiling in (10.0, None):
         found = EntropyDrivenAdvantage(floor=None, ceiling=ceiling).prepare(step).relative_entropy_B
         assert found.tolist() == [8.0] + [0.0] * 7

@@ -10,7 +10,6 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from edge_lightning.credit.base import Scored
 from edge_lightning.credit.eda import EntropyDrivenAdvantage
 from edge_lightning.objective.base import StepTotals
 from edge_lightning.objective.ppo_clip import PPOClip
@@ -18,6 +17,7 @@ from edge_lightning.packing import pack
 from edge_lightning.policy import PACKED, Policy
 from edge_lightning.scoring import response_index, score
 from tests.by_hand import response
+from tests.credit_steps import scored
 
 PAPER = {"floor": None, "ceiling": None}  # neither the paper nor its code has bounds
 CODE = PAPER | {"detach": False, "entropy_over_padding": True, "mean_over": "step"}
@@ -57,7 +57,7 @@ class Step:
         advantages = torch.tensor([ADVANTAGES[i] for i in rank])
         problems = torch.tensor([i // 2 for i in rank])
         index = problems - problems.min()
-        step = Scored(advantages, index, int(index.max()) + 1, found.response_N, found.entropies_N, found.logprobs_N)
+        step = scored(advantages, found.entropies_N, found.response_N, index, logprobs=found.logprobs_N)
         return replace(step, padding_entropy_B=found.padding_entropy_B)
 
     def constants(self, credit):

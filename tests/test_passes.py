@@ -27,6 +27,7 @@ def policy(asset):
     [
         (None, [[0, 1, 5]], False, []),
         (None, [[0, 1, 5]], True, [2, 3, 4]),
+        (Scope.RESPONSE, [[0], [1], [5]], False, []),
         (Scope.GROUP, [[0, 1, 5]], False, [2]),  # of group 0; group 1 is tied, group 2 is whole
         (Scope.GROUP, [[0, 1, 5]], True, [2, 3, 4]),
         (Scope.GROUP, [[0, 5], [1]], False, [0, 1, 2]),  # group 0 is split
@@ -42,7 +43,7 @@ def test_scored_first_by_hand(scope, micro_batches, everyone, expected):
     assert found == expected
 
 
-@pytest.mark.parametrize("scope", [None, Scope.GROUP, Scope.STEP])
+@pytest.mark.parametrize("scope", [None, *Scope])
 def test_a_step_without_signal_needs_no_scores(scope):
     nobody_B = torch.zeros(6, dtype=torch.bool)
     assert scored_first(scope, [[4]], alive_B=nobody_B, group_B=GROUP_B) == []

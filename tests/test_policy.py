@@ -7,13 +7,13 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from edge_lightning.attention import PACKED
-from edge_lightning.credit.base import Scored
 from edge_lightning.credit.eda import EntropyDrivenAdvantage
 from edge_lightning.errors import UserError
 from edge_lightning.packing import pack
 from edge_lightning.policy import Policy, end_of_sequence_ids, refuse_unsupported
 from edge_lightning.scoring import response_index, score
 from tests.by_hand import response
+from tests.credit_steps import scored
 
 
 def responses(count=6, vocabulary=400):
@@ -69,13 +69,13 @@ def test_another_architecture_and_temperature_equal_too(tiny_policy):
 def test_eda_is_the_same_padded_packed_and_one_by_one(tiny_policy):
     group = responses()
     response_N = response_index(group)
-    advantages, group_B = torch.linspace(-1, 1, len(group)), torch.zeros(len(group), dtype=torch.long)
+    advantages = torch.linspace(-1, 1, len(group))
     packed = score(tiny_policy, [pack(group, range(len(group)))], response_N)
     single = score(tiny_policy, [pack(group, [i]) for i in (3, 0, 5, 1, 4, 2)], response_N)
     layouts = [padded(tiny_policy, group)[0], packed.entropies_N, single.entropies_N]
     phats = []
     for entropies in layouts:
-        step = Scored(advantages, group_B, 1, response_N, entropies, torch.zeros_like(entropies))
+        step = scored(advantages, entropies, response_N)
         phats.append(EntropyDrivenAdvantage().prepare(step).relative_entropy_B)
     assert phats[0].std() > 0.01  # or equality would say little
     torch.testing.assert_close(phats[1], phats[0], atol=1e-5, rtol=1e-5)

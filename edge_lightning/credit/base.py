@@ -20,16 +20,20 @@ from edge_lightning.tokens import Forward
 class Scope(StrEnum):
     """What a credit's statistics are taken over."""
 
+    RESPONSE = "response"
     GROUP = "group"
     STEP = "step"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scored:
     """A step's responses as the policy that sampled them scores them. Detached.
 
     Attributes:
+        step: number of rollouts before this one.
         advantages_B: group-relative, after correction.
+        rewards_B, right_B: after correction; right means that the answer is, whatever else was rewarded.
+        tied_B: whether all rewards of the response's group are equal.
         group_B: index of each response's group; `groups` of them.
         response_N: index of each token's response.
         entropies_N, logprobs_N: nats at the sampling temperature; NaN for responses that no pass has scored yet.
@@ -38,7 +42,11 @@ class Scored:
             nats; None where nothing needs it.
     """
 
+    step: int
     advantages_B: Tensor
+    rewards_B: Tensor
+    right_B: Tensor
+    tied_B: Tensor
     group_B: Tensor
     groups: int
     response_N: Tensor

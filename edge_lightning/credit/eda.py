@@ -67,7 +67,7 @@ class EntropyDrivenAdvantage:
             )
         if advantages not in SIGNS:
             raise UserError(f"credit.advantages={advantages}: one of {', '.join(SIGNS)} expected")
-        if mean_over not in list(Scope):
+        if mean_over not in (Scope.GROUP, Scope.STEP):
             raise UserError(f"credit.mean_over={mean_over}: group or step expected")
         self.floor = floor
         self.ceiling = ceiling

@@ -13,6 +13,7 @@ import lightning as L
 import torch
 from torch import Tensor
 
+from edge_lightning.advantage.grpo import tied_groups
 from edge_lightning.collective import alone
 from edge_lightning.credit.base import Constants, Credit, Scored
 from edge_lightning.errors import UserError, require_at_least_one
@@ -188,8 +189,13 @@ class PolicyModule(L.LightningModule):
         if self.reference is not None:
             everyone = range(len(rollout.responses))
             reference_N = self.reference.logprobs(self._micro_batches(rollout, everyone), response_N, self.device)
+        rewards_B = torch.tensor([r.grade.reward for r in rollout.responses], dtype=torch.float64)
         return Scored(
+            step=rollout.step,
             advantages_B=rollout.advantages_B,
+            rewards_B=rewards_B,
+            right_B=torch.tensor([r.grade.right for r in rollout.responses]),
+            tied_B=tied_groups(rewards_B, rollout.group_B, len(rollout.problems))[rollout.group_B],
             group_B=rollout.group_B,
             groups=len(rollout.problems),
             response_N=response_N,

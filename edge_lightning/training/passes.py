@@ -27,7 +27,7 @@ def scored_first(
     micro-batch holds are scored, and all of them if the trained ones are in several micro-batches.
 
     Args:
-        scope: what the credit's statistics are taken over; None: it has none.
+        scope: what the credit's statistics are taken over; None: it has none. A response is never split.
         micro_batches: the responses that are trained together.
         alive_B: False where no token advantage can be other than 0.
         everyone: every response is to be scored or trained, for the metrics.
@@ -36,7 +36,7 @@ def scored_first(
     needed: set[int] = set()
     if everyone:
         needed = set(range(len(alive_B))) - batch_of.keys()
-    if scope is None:
+    if scope in (None, Scope.RESPONSE):
         return sorted(needed)
     unit_B = group_B if scope is Scope.GROUP else group_B.new_zeros(len(group_B))
     for unit in unit_B[alive_B].unique():

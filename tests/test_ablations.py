@@ -33,6 +33,23 @@ BUNDLES = {
     "gec_statistics_only": NO_EDA | {"objective.train_corrected": False},
     "compute_matched_grpo": NO_CORRECTION | NO_EDA | {"rollout.group_size": 11},
     "full_sampled_baseline": {"advantage": "SampledBaseline"},
+    "eapo": NO_CORRECTION | {"credit": "EAPO"},
+    "full_eapo": {"credit": "EAPO"},
+    "entropy_adv": NO_CORRECTION | {"credit": "EntropyAdv"},
+    "top_entropy": NO_CORRECTION | {"credit": "TopEntropy"},
+    "rl_zvp": NO_CORRECTION | {"credit": "RLZVP"},
+    "ep_grpo": NO_CORRECTION | {"credit": "EPGRPO"},
+    "ep_grpo_eg": NO_CORRECTION | {"credit": "EPGRPO"},
+    "ep_grpo_ips": NO_CORRECTION | {"credit": "EPGRPO"},
+    "ep_grpo_eg_ips": NO_CORRECTION | {"credit": "EPGRPO"},
+    "ep_grpo_ips_zvd": NO_CORRECTION | {"credit": "EPGRPO"},
+}
+EP_GRPO_PARTS = {  # entropy gate, progress signal, its anchor in tied groups
+    "ep_grpo": (True, True, True),
+    "ep_grpo_eg": (True, False, True),
+    "ep_grpo_ips": (False, True, False),
+    "ep_grpo_eg_ips": (True, True, False),
+    "ep_grpo_ips_zvd": (False, True, True),
 }
 
 
@@ -73,3 +90,9 @@ def test_a_mix_of_branches_is_three_keys_on_the_command_line(reflect, answer, re
 
 def test_every_ablation_is_held_against_the_whole_method():
     assert sorted(BUNDLES) == sorted(path.stem for path in (CONF / "ablation").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", EP_GRPO_PARTS)
+def test_parts_of_ep_grpo_are_switched_one_by_one(name):
+    credit = composed(f"ablation={name}").credit
+    assert (credit.entropy_gate, credit.progress, credit.zero_variance) == EP_GRPO_PARTS[name]

@@ -80,10 +80,12 @@ class Credit(Protocol):
     Attributes:
         scope: what the entropies or log-probabilities that `prepare` reads are taken over; None: it reads none.
         needs_padding: whether entropies at padding are read too.
+        needs_reference: whether log-probabilities under a frozen reference policy are read.
     """
 
     scope: Scope | None
     needs_padding: bool
+    needs_reference: bool
 
     def alive(self, advantages_B: Tensor) -> Tensor:
         """False where no token advantage of the response can be other than 0, whatever `prepare` finds."""
@@ -93,3 +95,27 @@ class Credit(Protocol):
 
     def weigh(self, constants: Constants, forward: Forward) -> Tensor:
         """advantages_N of the tokens of a micro-batch."""
+
+
+@dataclass(frozen=True)
+class TokenConstants(Constants):
+    """Adds the token advantages themselves, for credits that know them once the step is scored.
+
+    Attributes:
+        token_advantages_N: in the step's flat order, detached; NaN where a response has no scores and an advantage.
+    """
+
+    token_advantages_N: Tensor | None = None
+
+
+class TokenCredit:
+    """A credit whose token advantages do not look at the current policy: `prepare` finds all of them."""
+
+    needs_padding = False
+    needs_reference = False
+
+    def alive(self, advantages_B: Tensor) -> Tensor:
+        return advantages_B != 0
+
+    def weigh(self, constants: TokenConstants, forward: Forward) -> Tensor:
+        return constants.token_advantages_N[forward.place_N]

@@ -51,6 +51,8 @@ class EntropyDrivenAdvantage:
         UserError: the bounds are not 0 < floor <= 1 <= ceiling, or a name is unknown.
     """
 
+    needs_reference = False
+
     def __init__(
         self,
         *,

@@ -79,7 +79,7 @@ class PolicyModule(L.LightningModule):
         self.entropy_every_n_steps = entropy_every_n_steps
         self.leave_out_zero_advantage = leave_out_zero_advantage
         self.gradient_shares_every_n_steps = gradient_shares_every_n_steps
-        self.reference = ReferencePolicy(policy) if objective.needs_reference else None
+        self.reference = ReferencePolicy(policy) if objective.needs_reference or credit.needs_reference else None
         self.update: Update | None = None
 
     def configure_optimizers(self):

@@ -20,7 +20,7 @@ def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
     """Pack the responses at `indices` (positions in the step's list) into one row."""
     starts = [0, *accumulate(len(response.completion_ids) for response in responses)]
     input_ids, positions, spans, predictors, targets = [], [], [], [], []
-    owner, place, sampled, corrected = [], [], [], []
+    owner, place, sampled, corrected, engine_logprobs = [], [], [], [], []
     prompts: dict[tuple[int, ...], range] = {}
     for index in indices:
         response = responses[index]
@@ -44,6 +44,7 @@ def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
         place += range(starts[index], starts[index + 1])
         sampled += response.sampled_mask
         corrected += [response.provenance is not Provenance.SAMPLED] * length
+        engine_logprobs += [torch.nan if value is None else value for value in response.engine_logprobs]
     return TokenBatch(
         input_ids_T=torch.tensor(input_ids),
         position_ids_T=torch.tensor(positions),
@@ -54,6 +55,7 @@ def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
         place_N=torch.tensor(place),
         sampled_N=torch.tensor(sampled, dtype=torch.bool),
         corrected_N=torch.tensor(corrected, dtype=torch.bool),
+        engine_logprobs_N=torch.tensor(engine_logprobs),
         responses=tuple(indices),
     )
 

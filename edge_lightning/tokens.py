@@ -32,6 +32,7 @@ class TokenBatch:
         place_N: where each response token stands in the step's flat order (response by response).
         sampled_N: True where the policy sampled the token.
         corrected_N: True where the token's response is not as the policy sampled it.
+        engine_logprobs_N: of the engine that sampled the token, nats; NaN where none did.
         responses: indices in the step of the responses that this micro-batch holds.
     """
 
@@ -44,6 +45,7 @@ class TokenBatch:
     place_N: Tensor
     sampled_N: Tensor
     corrected_N: Tensor
+    engine_logprobs_N: Tensor
     responses: tuple[int, ...]
 
     def to(self, device: torch.device) -> TokenBatch:

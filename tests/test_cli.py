@@ -133,7 +133,7 @@ def refusal(command, line, run_dir, capfd):
         ("advantage=none engine=reference", "ReferenceEngine copies one reference solution a problem: advantage=none"),
         (
             "advantage=none engine=reference rollout.group_size=1 correction=none credit=none",
-            "PPOClip has nothing to weigh in what ReferenceEngine copies; set ablation=sft",
+            "PolicyGradient has nothing to weigh in what ReferenceEngine copies; set ablation=sft",
         ),
         ("ablation=sft engine=reference rollout.response_limit=20", "reference solution of .* tokens with its end"),
         ("module.entropy_every_n_steps=0", "module.entropy_every_n_steps=0: at least 1 expected"),

@@ -10,7 +10,7 @@ from edge_lightning.credit.eda import EntropyDrivenAdvantage, divide_by_relative
 from edge_lightning.credit.none import NoCredit
 from edge_lightning.errors import UserError
 from edge_lightning.objective.base import StepTotals
-from edge_lightning.objective.ppo_clip import PPOClip
+from edge_lightning.objective.policy_gradient import PolicyGradient
 from edge_lightning.packing import pack
 from edge_lightning.tokens import Forward
 from tests.by_hand import response
@@ -195,7 +195,7 @@ def loss_gradient(z, advantages, *, detach):
     credit = EntropyDrivenAdvantage(floor=None, ceiling=None, detach=detach)
     advantages_N = credit.weigh(credit.prepare(step), Forward(logprobs, entropies, index, index))
     tokens = pack([response((5,)), response((6,))], [0, 1])
-    PPOClip()(Forward(logprobs, entropies, index, index), advantages_N, tokens, StepTotals(2, 2)).value.backward()
+    PolicyGradient()(Forward(logprobs, entropies, index, index), advantages_N, tokens, StepTotals(2, 2)).value.backward()
     return z.grad
 
 

@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from edge_lightning.credit.eda import EntropyDrivenAdvantage
 from edge_lightning.objective.base import StepTotals
-from edge_lightning.objective.ppo_clip import PPOClip
+from edge_lightning.objective.policy_gradient import PolicyGradient
 from edge_lightning.packing import pack
 from edge_lightning.policy import PACKED, Policy
 from edge_lightning.scoring import response_index, score
@@ -81,7 +81,7 @@ class Step:
             mine = [RESPONSES[i] for i in rank]
             tokens = pack(mine, range(len(mine)))
             forward = self.policy(tokens, padded_to=constants.padded_length)
-            loss = loss + PPOClip()(forward, credit.weigh(constants, forward), tokens, self.totals).value
+            loss = loss + PolicyGradient()(forward, credit.weigh(constants, forward), tokens, self.totals).value
         return torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(self.policy.model.parameters()))])
 
 

@@ -7,7 +7,7 @@ import torch
 
 from edge_lightning.objective.base import StepTotals
 from edge_lightning.objective.kl import kl_divergence
-from edge_lightning.objective.ppo_clip import PPOClip
+from edge_lightning.objective.policy_gradient import PolicyGradient
 from edge_lightning.packing import pack
 from edge_lightning.tokens import Forward
 from edge_lightning.types import Provenance
@@ -53,7 +53,7 @@ def test_mean_over_what_the_policy_samples_is_the_divergence():
 
 def test_term_is_the_coefficient_times_the_mean_divergence():
     # response means: (.1931472 + .3068528) / 2 = .25 and .1931472, over four responses; all advantages 0
-    found, loss = gradient(PPOClip(kl_coefficient=0.1), [0.0] * 5, [HALF_OF, TWICE, HALF_OF, HALF_OF, HALF_OF])
+    found, loss = gradient(PolicyGradient(kl_coefficient=0.1), [0.0] * 5, [HALF_OF, TWICE, HALF_OF, HALF_OF, HALF_OF])
     assert loss.value.item() == pytest.approx(0.1 * (0.25 + 0.1931472) / 4, abs=1e-6)
     slope = 0.1 * 0.5 / 12
     assert found == pytest.approx([0.1 * 0.5 / 8, 0.1 * -1.0 / 8, slope, slope, slope], abs=1e-6)
@@ -63,7 +63,7 @@ def test_term_is_the_coefficient_times_the_mean_divergence():
 
 def test_term_pulls_back_to_the_reference():
     """The policy says the first token twice as often as the reference, the second half as often."""
-    found, _ = gradient(PPOClip(kl_coefficient=0.1), [0.0] * 5, [HALF_OF, TWICE, 0.0, 0.0, 0.0])
+    found, _ = gradient(PolicyGradient(kl_coefficient=0.1), [0.0] * 5, [HALF_OF, TWICE, 0.0, 0.0, 0.0])
     assert found[0] > 0 > found[1]  # a step against the gradient makes the first rarer, the second more frequent
     assert found[2:] == pytest.approx([0.0] * 3, abs=1e-6)
 
@@ -71,16 +71,16 @@ def test_term_pulls_back_to_the_reference():
 def test_term_is_added_to_the_surrogate():
     below = [HALF_OF, TWICE, HALF_OF, TWICE, 0.0]
     advantages = [1.0, -1.0, 2.0, 1.0, -1.0]
-    both, loss = gradient(PPOClip(kl_coefficient=0.1), advantages, below)
-    surrogate, without = gradient(PPOClip(), advantages, below)
-    divergence, term = gradient(PPOClip(kl_coefficient=0.1), [0.0] * 5, below)
+    both, loss = gradient(PolicyGradient(kl_coefficient=0.1), advantages, below)
+    surrogate, without = gradient(PolicyGradient(), advantages, below)
+    divergence, term = gradient(PolicyGradient(kl_coefficient=0.1), [0.0] * 5, below)
     assert both == pytest.approx([a + b for a, b in zip(surrogate, divergence)])
     assert loss.value.item() == pytest.approx(without.value.item() + term.value.item())
     assert without.kl_N is None
 
 
 def test_token_mean_divides_the_term_by_all_tokens_of_the_step():
-    found, loss = gradient(PPOClip(kl_coefficient=0.1, aggregation="token_mean"), [0.0] * 5, [HALF_OF] * 5)
+    found, loss = gradient(PolicyGradient(kl_coefficient=0.1, aggregation="token_mean"), [0.0] * 5, [HALF_OF] * 5)
     assert loss.value.item() == pytest.approx(0.1 * 5 * 0.1931472 / 10, abs=1e-6)
     assert found == pytest.approx([0.1 * 0.5 / 10] * 5, abs=1e-6)
 
@@ -95,17 +95,17 @@ def test_token_mean_divides_the_term_by_all_tokens_of_the_step():
     ],
 )
 def test_tokens_that_are_not_trained_on_have_no_term_but_stay_in_the_denominators(options, trained):
-    found, loss = gradient(PPOClip(kl_coefficient=0.1, **options), [0.0] * 5, [HALF_OF] * 5)
+    found, loss = gradient(PolicyGradient(kl_coefficient=0.1, **options), [0.0] * 5, [HALF_OF] * 5)
     assert (~loss.kl_N.isnan()).int().tolist() == trained
     slopes = [0.05 / 8, 0.05 / 8, 0.05 / 12, 0.05 / 12, 0.05 / 12]
     assert found == pytest.approx([s * t for s, t in zip(slopes, trained)], abs=1e-6)
 
 
 def test_supervised_tokens_have_a_term_too():
-    found, _ = gradient(PPOClip(kl_coefficient=0.1, injected_tokens="supervised"), [0.0] * 5, [HALF_OF] * 5)
+    found, _ = gradient(PolicyGradient(kl_coefficient=0.1, injected_tokens="supervised"), [0.0] * 5, [HALF_OF] * 5)
     assert found[3] == pytest.approx((-1 + 0.05) / 12, abs=1e-6)
 
 
 def test_only_a_coefficient_above_zero_needs_a_reference():
-    assert not PPOClip().needs_reference
-    assert PPOClip(kl_coefficient=0.001).needs_reference
+    assert not PolicyGradient().needs_reference
+    assert PolicyGradient(kl_coefficient=0.001).needs_reference

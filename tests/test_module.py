@@ -12,7 +12,7 @@ from edge_lightning.credit.eda import EntropyDrivenAdvantage
 from edge_lightning.credit.none import NoCredit
 from edge_lightning.errors import UserError
 from edge_lightning.experience import Rollout
-from edge_lightning.objective.ppo_clip import PPOClip
+from edge_lightning.objective.policy_gradient import PolicyGradient
 from edge_lightning.objective.supervised import Supervised
 from edge_lightning.policy import Policy
 from edge_lightning.training.datamodule import ProblemDataModule
@@ -25,7 +25,7 @@ class Stand(PolicyModule):
     """The module outside a trainer: one plain SGD step, gradients kept."""
 
     def __init__(self, policy, *, micro_batch_tokens=10_000, **stages):
-        stages = {"credit": EntropyDrivenAdvantage(), "objective": PPOClip(), "gradient_clip_norm": None} | stages
+        stages = {"credit": EntropyDrivenAdvantage(), "objective": PolicyGradient(), "gradient_clip_norm": None} | stages
         super().__init__(policy=policy, optimizer=None, schedule=None, **stages)
         data = SimpleNamespace(micro_batch_tokens=micro_batch_tokens)
 
@@ -140,7 +140,7 @@ def test_groups_without_variance_get_no_forward_pass_and_change_nothing(policy):
 
 def test_left_out_tokens_stay_in_the_denominator_of_a_token_mean(policy):
     step = rollout()
-    found, _ = gradients(policy, step, credit=NoCredit(), objective=PPOClip(aggregation="token_mean"))
+    found, _ = gradients(policy, step, credit=NoCredit(), objective=PolicyGradient(aggregation="token_mean"))
     tokens = [len(r.completion_ids) for r in step.responses]
     alone = replace(
         step,
@@ -149,7 +149,7 @@ def test_left_out_tokens_stay_in_the_denominator_of_a_token_mean(policy):
         advantages_B=step.advantages_B[:3],
         group_B=step.group_B[:3],
     )
-    without, _ = gradients(policy, alone, credit=NoCredit(), objective=PPOClip(aggregation="token_mean"))
+    without, _ = gradients(policy, alone, credit=NoCredit(), objective=PolicyGradient(aggregation="token_mean"))
     assert relative(found, without * sum(tokens[:3]) / sum(tokens)) < 1e-5
 
 
@@ -204,13 +204,13 @@ def test_masking_injected_tokens_changes_the_gradient(policy):
     half = len(first.completion_ids) // 2
     mask = (True,) * half + (False,) * (len(first.completion_ids) - half)
     step.responses[0] = replace(first, sampled_mask=mask, provenance=Provenance.ANSWER_INJECTED)
-    plain, _ = gradients(policy, step, objective=PPOClip())
-    masked, _ = gradients(policy, step, objective=PPOClip(injected_tokens="masked"))
-    without_prefix, _ = gradients(policy, step, objective=PPOClip(train_wrong_prefix=False))
+    plain, _ = gradients(policy, step, objective=PolicyGradient())
+    masked, _ = gradients(policy, step, objective=PolicyGradient(injected_tokens="masked"))
+    without_prefix, _ = gradients(policy, step, objective=PolicyGradient(train_wrong_prefix=False))
     assert relative(masked, plain) > 0.05
     assert relative(without_prefix, plain) > 0.05
     # what one leaves out is what the other keeps: the two parts of the first response, and the rest twice
-    nothing, _ = gradients(policy, step, objective=PPOClip(injected_tokens="masked", train_wrong_prefix=False))
+    nothing, _ = gradients(policy, step, objective=PolicyGradient(injected_tokens="masked", train_wrong_prefix=False))
     assert relative(masked + without_prefix - nothing, plain) < 1e-5
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from edge_lightning.credit.none import NoCredit
-from edge_lightning.objective.ppo_clip import PPOClip
+from edge_lightning.objective.policy_gradient import PolicyGradient
 from edge_lightning.policy import Policy
 from edge_lightning.scoring import response_index
 from edge_lightning.training.parts import by_origin, by_provenance
@@ -88,7 +88,7 @@ def test_one_update_has_a_ratio_of_exactly_one(policy):
 
 def test_the_reference_policy_stays_where_the_run_began(policy):
     beta = 0.5
-    with_kl = PPOClip(kl_coefficient=beta)
+    with_kl = PolicyGradient(kl_coefficient=beta)
     first, module = gradients(policy, rollout(), credit=NoCredit(), objective=with_kl)
     without, _ = gradients(policy, rollout(), credit=NoCredit())
     assert module.update.trained_responses == 6  # the group without variance is held back too
@@ -189,7 +189,7 @@ def test_gradient_shares_are_looked_for_in_their_steps_alone(policy):
 
 def test_the_reference_policy_is_made_before_a_checkpoint_can_be_loaded(policy):
     """Weights that change between building the module and its first step, as those of a resumed run do."""
-    module = Counted(policy, credit=NoCredit(), objective=PPOClip(kl_coefficient=0.5))
+    module = Counted(policy, credit=NoCredit(), objective=PolicyGradient(kl_coefficient=0.5))
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter *= 1.02
@@ -199,7 +199,7 @@ def test_the_reference_policy_is_made_before_a_checkpoint_can_be_loaded(policy):
 
 def test_the_reference_policy_has_the_temperature_of_the_policy(policy):
     policy.temperature = 0.5
-    module = Counted(policy, credit=NoCredit(), objective=PPOClip(kl_coefficient=0.5))
+    module = Counted(policy, credit=NoCredit(), objective=PolicyGradient(kl_coefficient=0.5))
     module.training_step(rollout(), 0)
     assert module.update.kl_N.abs().max() < 1e-5
 

@@ -79,23 +79,39 @@ class Objective(Protocol):
         """
 
 
-def check_aggregation(name: str) -> str:
-    """Raise UserError for an unknown aggregation."""
-    if name not in ("response_mean", "token_mean"):
-        raise UserError(f"objective.aggregation={name}: response_mean or token_mean expected")
-    return name
-
-
-def token_weights(aggregation: str, response_N: Tensor, totals: StepTotals) -> Tensor:
+class Aggregation:
     """The weight of each token's term in the loss.
 
         response_mean   1 / (B L_i): the token mean of each response, then the mean over all responses of the step
         token_mean      1 / N:       the mean over all response tokens of the step
+        token_sum       1 / (B C):   the sum over a response's tokens by a constant length, then the mean over responses
+
+    Source of the last: Dr. GRPO (arXiv:2503.20783); long responses weigh more, whatever the others' lengths.
 
     Args:
-        response_N: index of each token's response; each response stands in the micro-batch with all of its tokens.
+        constant_length: C, tokens; the response limit is usual.
+    Raises:
+        UserError: the name is unknown, or C is missing.
     """
-    if aggregation == "token_mean":
-        return torch.full((len(response_N),), 1.0 / totals.tokens, device=response_N.device)
-    _, local_N, length = response_N.unique(return_inverse=True, return_counts=True)
-    return 1.0 / (totals.responses * length[local_N])
+
+    def __init__(self, name: str, constant_length: int | None = None):
+        if name not in ("response_mean", "token_mean", "token_sum"):
+            raise UserError(f"objective.aggregation={name}: response_mean, token_mean or token_sum expected")
+        if name == "token_sum" and not (constant_length and constant_length > 0):
+            raise UserError(
+                f"objective.constant_length={constant_length}: at least 1 expected with objective.aggregation=token_sum"
+            )
+        self.name = name
+        self.constant_length = constant_length
+
+    def __call__(self, response_N: Tensor, totals: StepTotals) -> Tensor:
+        """Args:
+        response_N: index of each token's response; each response stands in the micro-batch with all of its tokens.
+        """
+        if self.name == "token_mean":
+            return torch.full((len(response_N),), 1.0 / totals.tokens, device=response_N.device)
+        if self.name == "token_sum":
+            weight = 1.0 / (totals.responses * self.constant_length)
+            return torch.full((len(response_N),), weight, device=response_N.device)
+        _, local_N, length = response_N.unique(return_inverse=True, return_counts=True)
+        return 1.0 / (totals.responses * length[local_N])

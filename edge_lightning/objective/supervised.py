@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from edge_lightning.objective.base import Loss, StepTotals, check_aggregation, token_weights
+from edge_lightning.objective.base import Aggregation, Loss, StepTotals
 from edge_lightning.tokens import Forward, TokenBatch
 from edge_lightning.types import Response
 
@@ -20,7 +20,7 @@ class Supervised:
     needs_reference = False
 
     def __init__(self, *, aggregation: str = "token_mean"):
-        self.aggregation = check_aggregation(aggregation)
+        self.weights = Aggregation(aggregation)
 
     def wants(self, response: Response, alive: bool) -> bool:
         return True
@@ -35,5 +35,5 @@ class Supervised:
         old_logprobs_N: Tensor | None = None,
         reference_logprobs_N: Tensor | None = None,
     ) -> Loss:
-        weights_N = token_weights(self.aggregation, forward.response_N, totals)
+        weights_N = self.weights(forward.response_N, totals)
         return Loss(-weights_N * forward.logprobs_N)

@@ -109,7 +109,7 @@ def ours(arguments) -> dict:
     import edge_lightning.attention  # noqa: F401  registers the attention that load() asks for
     from edge_lightning.credit.none import NoCredit
     from edge_lightning.experience import Rollout
-    from edge_lightning.objective.ppo_clip import PPOClip
+    from edge_lightning.objective.policy_gradient import PolicyGradient
     from edge_lightning.policy import Policy
     from edge_lightning.training.datamodule import ProblemDataModule
     from edge_lightning.training.module import PolicyModule
@@ -152,7 +152,7 @@ def ours(arguments) -> dict:
         def manual_backward(self, loss):
             loss.backward()
 
-    module = Alone(policy=policy, credit=NoCredit(), objective=PPOClip(), optimizer=None, schedule=None)
+    module = Alone(policy=policy, credit=NoCredit(), objective=PolicyGradient(), optimizer=None, schedule=None)
     for step in range(2):
         optimizer.zero_grad()
         with Peak() as peak:

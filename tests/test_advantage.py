@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from edge_lightning.advantage.grpo import GroupRelative, tied_groups
+from edge_lightning.advantage.mean_baseline import MeanBaseline
 from edge_lightning.advantage.none import NoAdvantage
 from edge_lightning.advantage.sampled_baseline import SampledBaseline
+from tests.ranks import on_ranks
 
 ONE_GROUP = torch.zeros(4, dtype=torch.long)
 
@@ -141,3 +143,27 @@ def test_a_sampled_baseline_of_a_group_spread_over_two_ranks_is_one():
 def test_a_sampled_baseline_without_the_sampled_rewards_is_an_error():
     with pytest.raises(ValueError, match="the rewards before correction expected, None came"):
         SampledBaseline()(torch.tensor([1.0, 0.0]), torch.tensor([0, 0]), 1)
+
+
+def test_mean_baselines_by_hand():
+    # mean 1/4; the others' means 0, 1/3, 1/3, 1/3
+    rewards = torch.tensor([1.0, 0.0, 0.0, 0.0])
+    assert MeanBaseline()(rewards, ONE_GROUP, 1).tolist() == pytest.approx([0.75, -0.25, -0.25, -0.25])
+    assert MeanBaseline(leave_one_out=True)(rewards, ONE_GROUP, 1).tolist() == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
+
+
+@pytest.mark.parametrize("leave_one_out", [True, False])
+def test_mean_baselines_of_ties_are_exactly_zero(leave_one_out):
+    rewards = torch.tensor([0.1 + 0.2, 0.3, 0.3], dtype=torch.float64)
+    assert MeanBaseline(leave_one_out=leave_one_out)(rewards, torch.zeros(3).long(), 1).tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("leave_one_out", [True, False])
+def test_mean_baselines_span_ranks(leave_one_out):
+    rewards, group_B = torch.tensor([1.0, 0.0, 0.5, 0.25, 1.0, 0.0]), torch.tensor([0, 1, 0, 1, 0, 0])
+    advantage = MeanBaseline(leave_one_out=leave_one_out)
+    expected = advantage(rewards, group_B, 2)
+    parts = [torch.tensor([0, 1, 2]), torch.tensor([3, 4, 5])]
+    found = on_ranks(lambda rank, reduce: advantage(rewards[parts[rank]], group_B[parts[rank]], 2, reduce), 2)
+    torch.testing.assert_close(torch.cat(found), expected)
+    assert expected.abs().max() > 0.3

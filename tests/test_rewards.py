@@ -8,8 +8,10 @@ from edge_lightning.errors import UserError
 from edge_lightning.rewards.accuracy import BoxedAccuracy
 from edge_lightning.rewards.base import RewardPart
 from edge_lightning.rewards.format import BoxedFormat
+from edge_lightning.rewards.overlong import SoftOverlong
 from edge_lightning.rewards.weighted import WeightedSum
 from edge_lightning.types import Problem, Provenance, Response, Verdict
+from tests.by_hand import response
 
 EMPTY = Response(
     problem=Problem("p", "?", ("7", "8")),
@@ -111,3 +113,20 @@ def test_the_sum_judges_whole_texts_by_its_accuracy_part():
 def test_an_accuracy_part_without_verdicts_is_refused_in_one_line():
     with pytest.raises(UserError, match="verdicts expected, BoxedFormat has no judge and no readable"):
         WeightedSum({"accuracy": BoxedFormat(weight=1.0)})
+
+
+@pytest.mark.parametrize(("tokens", "penalty"), [(1, 0.0), (6, 0.0), (7, -0.25), (8, -0.5), (10, -1.0), (12, -1.0)])
+def test_soft_overlong_by_hand(tokens, penalty):
+    # nothing up to 6, the whole from 10 on
+    assert SoftOverlong(from_tokens=6, to_tokens=10)([response((5,) * tokens)]) == [penalty]
+
+
+def test_an_overlong_right_answer_is_right_and_rewarded_less():
+    reward = WeightedSum({"accuracy": BoxedAccuracy(), "overlong": SoftOverlong(from_tokens=2, to_tokens=6, weight=0.5)})
+    (grade,) = reward([response((5,) * 4, text="\\boxed{5}")])
+    assert (grade.reward, grade.right) == (0.75, True)
+
+
+def test_overlong_tokens_that_are_no_interval_are_refused():
+    with pytest.raises(UserError, match="from_tokens=48, to_tokens=48: 0 <= from < to expected"):
+        SoftOverlong(from_tokens=48, to_tokens=48)

@@ -8,8 +8,10 @@ What follows (scoring, credit, objective) needs gradients and is in training/mod
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -37,6 +39,7 @@ class Rollout:
         responses: after correction; each keeps what the policy said first.
         advantages_B, group_B: group-relative advantage and index of the group of each response.
         sampled_advantages_B: what the advantages would have been without correction.
+        dropped: responses of groups that others were sampled in place of.
         seconds: by stage.
     """
 
@@ -47,6 +50,7 @@ class Rollout:
     advantages_B: Tensor | None = None
     group_B: Tensor | None = None
     sampled_advantages_B: Tensor | None = None
+    dropped: list[Response] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -60,7 +64,9 @@ class Pipeline:
         length_limit: prompt, response and correction together, in tokens. The engine may take more, for evaluations.
         temperature: of sampling; log-probabilities and entropies are taken at the same.
         seed: of the run.
-        problems: the training problems, for corrections that take text of another problem.
+        problems: the training problems, for corrections that take text of another problem, and for refills.
+        refill_rounds: how often groups that are all right or all wrong after correction are dropped and groups of other
+            problems sampled in their place (dynamic sampling of DAPO, arXiv:2503.14476); what is tied after that stays.
     """
 
     policy: Policy
@@ -75,22 +81,21 @@ class Pipeline:
     temperature: float
     seed: int
     problems: Sequence[Problem] = ()
+    refill_rounds: int = 0
     all_reduce: AllReduce = alone
 
     def __post_init__(self) -> None:
         check_group_size(self.advantage, self.group_size)
+        if self.refill_rounds < 0:
+            raise UserError(f"rollout.refill_rounds={self.refill_rounds}: at least 0 expected")
 
     def fill(self, rollout: Rollout, *, weights_version: int) -> None:
         """Sample, grade, correct, grade again and compare; fills `rollout` in place."""
         clock = Stopwatch()
-        with clock("generate"):
-            sampled = self._sample(rollout.problems, rollout.step, weights_version)
-        with clock("grade"):
-            sampled = [replace(r, sampled_grade=r.grade) for r in self._grade(sampled)]
-        with clock("correct"):
-            corrected = self.corrector(sampled, self._tools(rollout.step, weights_version))
-        with clock("grade"):
-            graded = self._grade(corrected)
+        rollout.weights_version = weights_version
+        graded = self._groups(rollout.problems, rollout, clock)
+        if self.refill_rounds:
+            self._refill(graded, rollout, clock)
         groups = len(rollout.problems)
         rollout.group_B = torch.arange(groups).repeat_interleave(self.group_size)
         first_B = torch.tensor([r.sampled_grade.reward for r in graded], dtype=torch.float64)
@@ -99,8 +104,39 @@ class Pipeline:
         rollout.advantages_B = self.advantage(rewards_B, *layout, sampled_rewards_B=first_B)
         rollout.sampled_advantages_B = self.advantage(first_B, *layout, sampled_rewards_B=first_B)
         rollout.responses = graded
-        rollout.weights_version = weights_version
         rollout.seconds.update(clock.seconds)
+
+    def _groups(self, problems: Sequence[Problem], rollout: Rollout, clock: Stopwatch) -> list[Response]:
+        """Corrected and graded responses, group by group."""
+        step, weights_version = rollout.step, rollout.weights_version
+        with clock("generate"):
+            sampled = self._sample(problems, step, weights_version)
+        with clock("grade"):
+            sampled = [replace(r, sampled_grade=r.grade) for r in self._grade(sampled)]
+        with clock("correct"):
+            corrected = self.corrector(sampled, self._tools(step, weights_version))
+        with clock("grade"):
+            return self._grade(corrected)
+
+    def _refill(self, graded: list[Response], rollout: Rollout, clock: Stopwatch) -> None:
+        """Put groups of other problems where groups are tied, in place; those keep coming in an order of the step's own."""
+        taken = {problem.id for problem in rollout.problems}
+        others = [problem for problem in self.problems if problem.id not in taken]
+        random.Random(counter_seed(self.seed, "refill", rollout.step)).shuffle(others)
+        waiting = iter(others)
+        size = self.group_size
+        for _ in range(self.refill_rounds):
+            places = range(len(rollout.problems))
+            tied = [i for i in places if len({r.grade.right for r in graded[i * size : (i + 1) * size]}) == 1]
+            fresh = list(islice(waiting, len(tied)))
+            if not fresh:
+                return
+            made = self._groups(fresh, rollout, clock)
+            for number, (place, problem) in enumerate(zip(tied, fresh)):
+                here = slice(place * size, (place + 1) * size)
+                rollout.dropped += graded[here]
+                graded[here] = made[number * size : (number + 1) * size]
+                rollout.problems[place] = problem
 
     def _sample(self, problems: Sequence[Problem], step: int, weights_version: int) -> list[Response]:
         prompts = [self.prompt(problem, self.policy.tokenizer) for problem in problems]

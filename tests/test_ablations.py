@@ -1,11 +1,13 @@
 """An ablation is a bundle of other options: what each changes against the whole method, and nothing else."""
 
+from collections.abc import Mapping
+
 import pytest
 from hydra import compose, initialize_config_dir
 
 from edge_lightning.cli.hydra_app import CONF
 
-STAGES = ("engine", "correction", "advantage", "credit", "objective", "rollout", "datamodule")
+STAGES = ("engine", "reward", "correction", "advantage", "credit", "objective", "rollout", "datamodule")
 NO_CORRECTION = {"correction": "NoCorrection"}
 NO_EDA = {"credit": "NoCredit"}
 REFLECTION_ALONE = {"correction.reflect": 1.0, "correction.answer": 0.0, "correction.reference": 0.0}
@@ -36,6 +38,11 @@ BUNDLES = {
     "dr_grpo": NO_CORRECTION | NO_EDA | {"advantage": "MeanBaseline", "objective.aggregation": "token_sum"},
     "higher_temperature": NO_CORRECTION | NO_EDA | {"rollout.temperature": 1.2},
     "more_rollouts": NO_CORRECTION | NO_EDA | {"rollout.group_size": 10},
+    "dapo": NO_CORRECTION
+    | NO_EDA
+    | {"objective.surrogate.clip_high": 0.28, "objective.aggregation": "token_mean", "rollout.refill_rounds": 3}
+    | {"reward.parts.overlong": "SoftOverlong", "reward.parts.overlong.weight": 1.0}
+    | {"reward.parts.overlong.from_tokens": 32, "reward.parts.overlong.to_tokens": 48},
     "eapo": NO_CORRECTION | {"credit": "EAPO"},
     "full_eapo": {"credit": "EAPO"},
     "entropy_adv": NO_CORRECTION | {"credit": "EntropyAdv"},
@@ -69,7 +76,21 @@ def differences(cfg, whole):
         if here != there:
             found[stage] = here.rsplit(".", 1)[1]
         else:
-            found |= {f"{stage}.{key}": value for key, value in cfg[stage].items() if value != whole[stage][key]}
+            mine, others = flat(cfg[stage], stage), flat(whole[stage], stage)
+            found |= {key: value for key, value in mine.items() if key not in others or value != others[key]}
+    return found
+
+
+def flat(node, name):
+    """Values by dotted key; a part that is built is one, by its class, beside its own values."""
+    found = {}
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{name}.{key}")
+        elif key == "_target_":
+            found[name] = value.rsplit(".", 1)[1]
+        else:
+            found[f"{name}.{key}"] = value
     return found
 
 

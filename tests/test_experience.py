@@ -73,10 +73,10 @@ def pipeline(policy, reward, engine, **settings):
     return Pipeline(policy=policy, reward=reward, engine=engine, **(stages | settings))
 
 
-def filled(policy, reward, *lines, step=0, problems=PROBLEMS, **settings):
+def filled(policy, reward, *lines, step=0, problems=PROBLEMS, pool=(), **settings):
     engine = Scripted(policy, *lines)
     rollout = Rollout(list(problems), step)
-    pipeline(policy, reward, engine, **settings).fill(rollout, weights_version=step + 40)
+    pipeline(policy, reward, engine, problems=pool, **settings).fill(rollout, weights_version=step + 40)
     return rollout, engine
 
 

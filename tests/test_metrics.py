@@ -288,3 +288,16 @@ def test_a_provenance_that_no_response_has_gets_a_count_of_zero_and_nothing_else
     found = step_metrics(step, update(step))
     assert found["count/reference"] == 0
     assert [name for name in found if name.endswith("/reference")] == ["count/reference"]
+
+
+def test_dropped_groups_count_as_sampled_and_not_as_trained():
+    step = rollout()
+    before = step_metrics(step, update(step))
+    step.dropped = [replace(r, sampled_grade=Grade(1.0, True), sampled_tokens=10) for r in step.responses[:4]]
+    found = step_metrics(step, update(step))
+    assert (before["group/dropped"], found["group/dropped"]) == (0, 1)
+    assert found["accuracy/sampled"] == pytest.approx((8 * before["accuracy/sampled"] + 4) / 12)
+    assert found["group/all_right_sampled"] == pytest.approx((2 * before["group/all_right_sampled"] + 1) / 3)
+    assert found["accuracy/corrected"] == before["accuracy/corrected"]
+    assert found["tokens/sampled"] == before["tokens/sampled"] + 40
+    assert found["length/mean"] == before["length/mean"]

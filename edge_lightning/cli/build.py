@@ -65,7 +65,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     response_limit = cfg.rollout.response_limit + corrector.extra_tokens(policy.encode)
     training_length = length_limit(policy, cfg.rollout.prompt_limit, response_limit)
     make_engine, objective = instantiate(cfg.engine), instantiate(cfg.objective)
-    check_source(make_engine, objective, advantage, corrector, cfg.rollout.group_size)
+    check_source(make_engine, objective, advantage, corrector, cfg.rollout.group_size, cfg.rollout.refill_rounds)
     reward = instantiate(cfg.reward)
     benchmarks = build_benchmarks(cfg)
     curated = curate(
@@ -112,6 +112,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
             temperature=cfg.rollout.temperature,
             seed=cfg.seed,
             problems=curated.train,
+            refill_rounds=cfg.rollout.refill_rounds,
         ),
         max_model_len=max_model_len,
         folder=folder / "policy",

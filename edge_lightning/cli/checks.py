@@ -76,7 +76,12 @@ def check_values(cfg: DictConfig) -> None:
 
 
 def check_source(
-    engine: Callable, objective: Objective, advantage: Advantage, corrector: Corrector, group_size: int
+    engine: Callable,
+    objective: Objective,
+    advantage: Advantage,
+    corrector: Corrector,
+    group_size: int,
+    refill_rounds: int,
 ) -> None:
     """Raise UserError where what stands in the groups is not what the objective learns from.
 
@@ -89,6 +94,11 @@ def check_source(
         raise UserError(
             f"{name} copies one reference solution a problem: advantage=none, correction=none and rollout.group_size=1 "
             "expected; set ablation=sft, or engine=vllm"
+        )
+    if copies and refill_rounds:
+        raise UserError(
+            f"rollout.refill_rounds={refill_rounds}: {name} copies right answers, so every group would be dropped; "
+            "set rollout.refill_rounds=0"
         )
     if objective.imitates and not copies:
         raise UserError(

@@ -20,7 +20,7 @@ def step_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
     """All figures of a step."""
     return {
         **reward_metrics(rollout),
-        **token_counts(rollout.responses),
+        **token_counts(rollout.responses, rollout.dropped),
         **update_metrics(rollout, update),
         **part_metrics(rollout, update),
         **update.gradient_shares,
@@ -30,14 +30,18 @@ def step_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
 
 
 def reward_metrics(rollout: Rollout) -> dict[str, float]:
-    """Reward, accuracy and group figures before correction (`sampled`) and after it (`corrected`)."""
-    responses, group_B, groups = rollout.responses, rollout.group_B, len(rollout.problems)
-    size_P = segment_count(group_B, groups)
-    metrics = {}
+    """Reward, accuracy and group figures before correction (`sampled`) and after it (`corrected`).
+
+    Groups that were dropped count before correction, since the policy sampled them too, and not after it.
+    """
+    metrics = {"group/dropped": len(rollout.dropped) * len(rollout.problems) / len(rollout.responses)}
     for stage, grades in (
-        ("sampled", [r.sampled_grade for r in responses]),
-        ("corrected", [r.grade for r in responses]),
+        ("sampled", [r.sampled_grade for r in (*rollout.responses, *rollout.dropped)]),
+        ("corrected", [r.grade for r in rollout.responses]),
     ):
+        groups = len(grades) * len(rollout.problems) // len(rollout.responses)
+        group_B = torch.arange(groups).repeat_interleave(len(grades) // groups) if rollout.dropped else rollout.group_B
+        size_P = segment_count(group_B, groups)
         reward_B = torch.tensor([g.reward for g in grades], dtype=torch.float64)
         right_B = torch.tensor([float(g.right) for g in grades])
         right_P = segment_sum(right_B, group_B, groups)
@@ -52,20 +56,21 @@ def reward_metrics(rollout: Rollout) -> dict[str, float]:
     return metrics
 
 
-def token_counts(responses: list[Response]) -> dict[str, float]:
+def token_counts(responses: list[Response], dropped: list[Response]) -> dict[str, float]:
     """Lengths, truncation, and tokens by origin.
 
-    `tokens/sampled` counts first answers, also those that correction replaced, `tokens/regenerated` what reflections
-    added, `tokens/injected` what was put in and not sampled.
+    `tokens/sampled` counts first answers, also those that correction replaced or that were dropped, `tokens/regenerated`
+    what reflections added (dropped ones too), `tokens/injected` what was put in and not sampled.
     """
+    made = [*responses, *dropped]
     lengths = [len(r.completion_ids) for r in responses]
     counts = {
         "length/mean": sum(lengths) / len(lengths),
         "length/max": float(max(lengths)),
         "truncation/fraction": sum(r.finish_reason == "length" for r in responses) / len(responses),
         "correction/fraction": sum(r.text != r.sampled_text for r in responses) / len(responses),
-        "tokens/sampled": float(sum(r.sampled_tokens for r in responses)),
-        "tokens/regenerated": float(sum(sum(r.sampled_mask) - _tokens_before_injection(r) for r in responses)),
+        "tokens/sampled": float(sum(r.sampled_tokens for r in made)),
+        "tokens/regenerated": float(sum(sum(r.sampled_mask) - _tokens_before_injection(r) for r in made)),
         "tokens/injected": float(sum(len(r.sampled_mask) - sum(r.sampled_mask) for r in responses)),
     }
     for provenance in Provenance:

@@ -43,8 +43,12 @@ done
 token_mean="objective.aggregation=token_mean reward=boxed_and_format fidelity.advantage_ddof=1"
 table+="
       hard_aggregation     seed=0 ablation=gec_only,full $token_mean
-      hard_off_policy      seed=0 ablation=full,gec_only rollout.updates_per_rollout=4
+      hard_off_policy      seed=0,1 ablation=full,gec_only rollout.updates_per_rollout=4
       hard_reference_code  seed=0 ablation=full fidelity=reference_code
+      hard_reference_code  seed=0 ablation=full fidelity.retokenize=true
+      hard_reference_code  seed=0 ablation=full fidelity.detach=false
+      hard_reference_code  seed=0 ablation=full fidelity.mean_over=step
+      hard_reference_code  seed=0 ablation=full fidelity.entropy_over_padding=true
       hard_controls        seed=3,4 ablation=gec_only
 "
 

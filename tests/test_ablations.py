@@ -47,6 +47,7 @@ BUNDLES = {
     "full_eapo": {"credit": "EAPO"},
     "entropy_adv": NO_CORRECTION | {"credit": "EntropyAdv"},
     "top_entropy": NO_CORRECTION | {"credit": "TopEntropy"},
+    "hapo": NO_CORRECTION | {"credit": "HAPO"},
     "rl_zvp": NO_CORRECTION | {"credit": "RLZVP"},
     "ep_grpo": NO_CORRECTION | {"credit": "EPGRPO"},
     "ep_grpo_eg": NO_CORRECTION | {"credit": "EPGRPO"},

@@ -10,6 +10,7 @@ from edge_lightning.credit.eapo import EAPO
 from edge_lightning.credit.eda import EntropyDrivenAdvantage
 from edge_lightning.credit.entropy_adv import EntropyAdv
 from edge_lightning.credit.ep_grpo import EPGRPO
+from edge_lightning.credit.hapo import HAPO
 from edge_lightning.credit.none import NoCredit
 from edge_lightning.credit.rl_zvp import RLZVP
 from edge_lightning.credit.top_entropy import TopEntropy
@@ -23,6 +24,7 @@ CREDITS = [
     EAPO(),
     EntropyAdv(),
     TopEntropy(share=0.4),
+    HAPO(),
     RLZVP(),
     EPGRPO(),
     EPGRPO(zero_variance=False),

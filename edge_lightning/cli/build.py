@@ -14,6 +14,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from edge_lightning.cli.checks import (
+    check_clip_scaling,
     check_model,
     check_optimizer,
     check_processes,
@@ -90,10 +91,12 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     optimizer, schedule = instantiate(cfg.optimizer), instantiate(cfg.schedule)
     check_optimizer(policy, optimizer, schedule)
 
+    credit = instantiate(cfg.credit)
+    check_clip_scaling(credit, objective)
     module = instantiate(
         cfg.module,
         policy=policy,
-        credit=instantiate(cfg.credit),
+        credit=credit,
         objective=objective,
         optimizer=optimizer,
         schedule=schedule,

@@ -12,6 +12,7 @@ from edge_lightning.advantage.base import Advantage
 from edge_lightning.cli.schema import check, check_call
 from edge_lightning.correction.base import Corrector
 from edge_lightning.correction.none import NoCorrection
+from edge_lightning.credit.base import Credit
 from edge_lightning.curation import curate
 from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import Exam
@@ -107,6 +108,15 @@ def check_source(
         )
     if copies and not objective.imitates:
         raise UserError(f"{type(objective).__name__} has nothing to weigh in what {name} copies; set ablation=sft")
+
+
+def check_clip_scaling(credit: Credit, objective: Objective) -> None:
+    """Raise UserError where a credit scales bounds that the objective does not have."""
+    if credit.scales_clip and not getattr(getattr(objective, "surrogate", None), "scalable", False):
+        raise UserError(
+            f"{type(credit).__name__} scales the bounds of a clip by tokens, which this objective has none of; "
+            "set objective=ppo_clip or objective=clip_higher, or another credit"
+        )
 
 
 def check_model(cfg: DictConfig) -> None:

@@ -64,11 +64,15 @@ class Constants:
         advantages_B: group-relative.
         relative_entropy_B: Phat of each response, bounded, NaN where it is unknown; None for credits that have none.
         clamped_B: True where a bound on Phat held; None likewise.
+        clip_low_factor_N, clip_high_factor_N: what the clip's distances from 1 are multiplied by, in the step's flat order;
+            None for credits that leave them alone.
     """
 
     advantages_B: Tensor
     relative_entropy_B: Tensor | None = None
     clamped_B: Tensor | None = None
+    clip_low_factor_N: Tensor | None = None
+    clip_high_factor_N: Tensor | None = None
 
     def to(self, device: torch.device) -> Self:
         return replace(self, **{k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)})
@@ -81,11 +85,13 @@ class Credit(Protocol):
         scope: what the entropies or log-probabilities that `prepare` reads are taken over; None: it reads none.
         needs_padding: whether entropies at padding are read too.
         needs_reference: whether log-probabilities under a frozen reference policy are read.
+        scales_clip: whether its constants have factors for the clip.
     """
 
     scope: Scope | None
     needs_padding: bool
     needs_reference: bool
+    scales_clip: bool
 
     def alive(self, advantages_B: Tensor) -> Tensor:
         """False where no token advantage of the response can be other than 0, whatever `prepare` finds."""
@@ -113,6 +119,7 @@ class TokenCredit:
 
     needs_padding = False
     needs_reference = False
+    scales_clip = False
 
     def alive(self, advantages_B: Tensor) -> Tensor:
         return advantages_B != 0

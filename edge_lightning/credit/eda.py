@@ -52,6 +52,7 @@ class EntropyDrivenAdvantage:
     """
 
     needs_reference = False
+    scales_clip = False
 
     def __init__(
         self,

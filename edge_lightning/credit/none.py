@@ -15,6 +15,7 @@ class NoCredit:
     scope = None
     needs_padding = False
     needs_reference = False
+    scales_clip = False
 
     def alive(self, advantages_B: Tensor) -> Tensor:
         return advantages_B != 0

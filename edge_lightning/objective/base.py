@@ -70,12 +70,14 @@ class Objective(Protocol):
         *,
         old_logprobs_N: Tensor | None = None,
         reference_logprobs_N: Tensor | None = None,
+        clip_factors: tuple[Tensor, Tensor] | None = None,
     ) -> Loss:
         """The loss.
 
         Args:
             old_logprobs_N: under the policy that sampled; None: this is the first update, which starts from it.
             reference_logprobs_N: under the reference policy; None unless `needs_reference`.
+            clip_factors: of each token's bounds, for surrogates that have such; None: the bounds are as they are.
         """
 
 

@@ -108,9 +108,10 @@ class PolicyGradient:
         *,
         old_logprobs_N: Tensor | None = None,
         reference_logprobs_N: Tensor | None = None,
+        clip_factors: tuple[Tensor, Tensor] | None = None,
     ) -> Loss:
         old_N = forward.logprobs_N.detach() if old_logprobs_N is None else old_logprobs_N
-        worth = self.surrogate(forward.logprobs_N, old_N, advantages_N, forward.response_N)
+        worth = self.surrogate(forward.logprobs_N, old_N, advantages_N, forward.response_N, clip_factors)
         gain_N, ratio_N, clipped_N = worth.gain_N, worth.ratio_N, worth.clipped_N
         if self.mismatch is not None:
             gain_N = gain_N * self.mismatch(old_N, tokens.engine_logprobs_N)

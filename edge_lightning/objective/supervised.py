@@ -34,6 +34,7 @@ class Supervised:
         *,
         old_logprobs_N: Tensor | None = None,
         reference_logprobs_N: Tensor | None = None,
+        clip_factors: tuple[Tensor, Tensor] | None = None,
     ) -> Loss:
         weights_N = self.weights(forward.response_N, totals)
         return Loss(-weights_N * forward.logprobs_N)

@@ -15,6 +15,8 @@ from torch import Tensor
 from edge_lightning.errors import UserError
 from edge_lightning.masking import segment_mean
 
+ClipFactors = tuple[Tensor, Tensor]
+
 
 @dataclass(frozen=True)
 class Worth:
@@ -32,12 +34,28 @@ class Worth:
 
 
 class Surrogate(Protocol):
-    def __call__(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, response_N: Tensor) -> Worth:
+    """What a token is worth.
+
+    Attributes:
+        scalable: whether its bounds can be scaled token by token.
+    """
+
+    scalable: bool
+
+    def __call__(
+        self,
+        logprobs_N: Tensor,
+        old_logprobs_N: Tensor,
+        advantages_N: Tensor,
+        response_N: Tensor,
+        factors: ClipFactors | None = None,
+    ) -> Worth:
         """The worth of the tokens of whole responses.
 
         Args:
             old_logprobs_N: under the policy that sampled, detached.
             response_N: index of each token's response, any numbers.
+            factors: what the lower and the upper distance of each token's bounds from 1 are multiplied by.
         """
 
 
@@ -50,11 +68,23 @@ class TokenClip:
         clip_low, clip_high: distances of the bounds from 1.
     """
 
+    scalable = True
+
     def __init__(self, *, clip_low: float = 0.2, clip_high: float = 0.2):
         self.clip_low, self.clip_high = check_clip(clip_low, clip_high)
 
-    def __call__(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, response_N: Tensor) -> Worth:
-        return clipped((logprobs_N - old_logprobs_N).exp(), advantages_N, self.clip_low, self.clip_high)
+    def __call__(
+        self,
+        logprobs_N: Tensor,
+        old_logprobs_N: Tensor,
+        advantages_N: Tensor,
+        response_N: Tensor,
+        factors: ClipFactors | None = None,
+    ) -> Worth:
+        low, high = self.clip_low, self.clip_high
+        if factors is not None:
+            low, high = (distance * factor_N for distance, factor_N in zip((low, high), factors))
+        return clipped((logprobs_N - old_logprobs_N).exp(), advantages_N, low, high)
 
 
 class SequenceClip:
@@ -71,10 +101,19 @@ class SequenceClip:
         clip_low, clip_high: distances of the bounds from 1.
     """
 
+    scalable = False
+
     def __init__(self, *, clip_low: float = 3e-4, clip_high: float = 4e-4):
         self.clip_low, self.clip_high = check_clip(clip_low, clip_high)
 
-    def __call__(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, response_N: Tensor) -> Worth:
+    def __call__(
+        self,
+        logprobs_N: Tensor,
+        old_logprobs_N: Tensor,
+        advantages_N: Tensor,
+        response_N: Tensor,
+        factors: ClipFactors | None = None,
+    ) -> Worth:
         responses, local_N = response_N.unique(return_inverse=True)
         log_ratio_N = (logprobs_N - old_logprobs_N).detach()
         ratio_N = segment_mean(log_ratio_N, local_N, len(responses)).exp()[local_N]
@@ -91,23 +130,36 @@ class CappedWeight:
         floor: the smallest; 0 for none, as published.
     """
 
+    scalable = False
+
     def __init__(self, *, cap: float = 5.0, floor: float = 0.0):
         if not 0 <= floor <= 1 <= cap < math.inf:
             raise UserError(f"objective.surrogate.floor={floor}, cap={cap}: 0 <= floor <= 1 <= cap expected")
         self.cap = cap
         self.floor = floor
 
-    def __call__(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, response_N: Tensor) -> Worth:
+    def __call__(
+        self,
+        logprobs_N: Tensor,
+        old_logprobs_N: Tensor,
+        advantages_N: Tensor,
+        response_N: Tensor,
+        factors: ClipFactors | None = None,
+    ) -> Worth:
         ratio_N = (logprobs_N - old_logprobs_N).exp().detach()
         weight_N = ratio_N.clamp(self.floor, self.cap)
         return Worth(weight_N * advantages_N * logprobs_N, ratio_N, (weight_N != ratio_N).float())
 
 
-def clipped(ratio_N: Tensor, advantages_N: Tensor, low: float, high: float) -> Worth:
+def clipped(ratio_N: Tensor, advantages_N: Tensor, low: float | Tensor, high: float | Tensor) -> Worth:
     """min(rho A, clip(rho, 1 - low, 1 + high) A)."""
-    bounded_N = ratio_N.clamp(1 - low, 1 + high)
+    bounded_N = torch.clamp(ratio_N, as_bound(1 - low, ratio_N), as_bound(1 + high, ratio_N))
     gain_N = torch.minimum(ratio_N * advantages_N, bounded_N * advantages_N)
     return Worth(gain_N, ratio_N.detach(), (bounded_N * advantages_N < ratio_N * advantages_N).float())
+
+
+def as_bound(bound: float | Tensor, like: Tensor) -> Tensor:
+    return torch.as_tensor(bound, dtype=like.dtype, device=like.device)
 
 
 def check_clip(low: float, high: float) -> tuple[float, float]:

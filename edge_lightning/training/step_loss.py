@@ -61,7 +61,12 @@ class StepLoss:
         for tokens in micro_batches:
             place_N, tokens = tokens.place_N, tokens.to(self.device)
             forward = self.policy(tokens, padded_to=self.padded_to)
-            advantages_N = self.credit.weigh(constants_of(forward).to(self.device), forward)
+            constants = constants_of(forward).to(self.device)
+            advantages_N = self.credit.weigh(constants, forward)
+            clip_factors = None
+            if self.credit.scales_clip:
+                factors = constants.clip_low_factor_N, constants.clip_high_factor_N
+                clip_factors = tuple(factor_N[forward.place_N] for factor_N in factors)
             loss = self.objective(
                 forward,
                 advantages_N,
@@ -69,6 +74,7 @@ class StepLoss:
                 self.totals,
                 old_logprobs_N=self._of(old_logprobs_N, place_N),
                 reference_logprobs_N=self._of(self.scored.reference_logprobs_N, place_N),
+                clip_factors=clip_factors,
             )
             yield Piece(place_N, forward, advantages_N, loss)
 

@@ -7,7 +7,7 @@ import torch
 
 from edge_lightning.correction.gec import GuidedErrorCorrection
 from edge_lightning.correction.retokenization import retokenized
-from edge_lightning.objective.base import StepTotals, token_weights
+from edge_lightning.objective.base import Aggregation, StepTotals
 from edge_lightning.types import Grade, Provenance
 from tests.by_hand import PROBLEM
 from tests.test_correction import EOS, Desk, encode, said
@@ -36,7 +36,7 @@ def test_a_lost_end_makes_the_other_tokens_of_the_response_weigh_more():
     (right, _) = GuidedErrorCorrection(**REFERENCE, retokenize=True)([said("5", right=True), said("4")], Desk().tools)
     # response mean, two responses in the step: 1 / (2 * 2) for "5" and its end, 1 / (2 * 1) without the end
     weights = [
-        token_weights("response_mean", torch.zeros(n, dtype=torch.long), StepTotals(2, 99))[0].item()
+        Aggregation("response_mean")(torch.zeros(n, dtype=torch.long), StepTotals(2, 99))[0].item()
         for n in (len(said("5").completion_ids), len(right.completion_ids))
     ]
     assert weights == [0.25, 0.5]

@@ -130,3 +130,5 @@ def test_an_overlong_right_answer_is_right_and_rewarded_less():
 def test_overlong_tokens_that_are_no_interval_are_refused():
     with pytest.raises(UserError, match="from_tokens=48, to_tokens=48: 0 <= from < to expected"):
         SoftOverlong(from_tokens=48, to_tokens=48)
+    with pytest.raises(UserError, match="from_tokens=32, to_tokens=None: 0 <= from < to expected"):
+        SoftOverlong(from_tokens=32, to_tokens=None)  # graded by itself, where no limit is known

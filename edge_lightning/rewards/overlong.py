@@ -24,11 +24,11 @@ class SoftOverlong(RewardPart):
         UserError: the tokens are no interval.
     """
 
-    def __init__(self, *, from_tokens: int, to_tokens: int, weight: float = 1.0):
-        if not 0 <= from_tokens < to_tokens:
+    def __init__(self, *, from_tokens: int, to_tokens: int | None, weight: float = 1.0):
+        if to_tokens is None or not 0 <= from_tokens < to_tokens:
             raise UserError(
                 f"reward.parts.overlong.from_tokens={from_tokens}, to_tokens={to_tokens}: 0 <= from < to expected; "
-                "to_tokens is rollout.response_limit unless it is set"
+                "to_tokens is rollout.response_limit where there is one"
             )
         self.weight = weight
         self.from_tokens = from_tokens

@@ -36,6 +36,7 @@ LINE = (
     *TINY,
     f"steps={STEPS}",
     "schedule=linear",  # a rate of its own each step
+    "module.entropy_every_n_steps=1",  # so that every response has its scores on record
     "evaluation.every_n_steps=2",
     "callbacks.last_checkpoint.every_n_steps=2",
     "callbacks.record.responses_every_n_steps=2",

@@ -37,13 +37,13 @@ for seed in 0 1 2; do
       hard_mixes           seed=$seed ablation=full correction.reflect=0.0 correction.answer=0.5 correction.reference=0.5
       hard_mixes           seed=$seed ablation=full correction.reflect=0.8 correction.answer=0.1 correction.reference=0.1
       hard_kl              seed=$seed ablation=full,grpo objective.kl_coefficient=0.04
+      hard_off_policy      seed=$seed ablation=full,gec_only rollout.updates_per_rollout=4
       hard_references      seed=$seed ablation=full,sft data.corrupted_solutions=0.25,0.5 $any
 "
 done
 token_mean="objective.aggregation=token_mean reward=boxed_and_format fidelity.advantage_ddof=1"
 table+="
       hard_aggregation     seed=0 ablation=gec_only,full $token_mean
-      hard_off_policy      seed=0,1 ablation=full,gec_only rollout.updates_per_rollout=4
       hard_reference_code  seed=0 ablation=full fidelity=reference_code
       hard_reference_code  seed=0 ablation=full fidelity.retokenize=true
       hard_reference_code  seed=0 ablation=full fidelity.detach=false

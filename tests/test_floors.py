@@ -9,7 +9,7 @@ STAGES = ("data", "prompts", "rewards", "correction", "advantage", "credit", "ob
 FLOORS = {
     0: ("types", "tokens", "masking", "order_statistics", "seeds", "errors", "stopwatch", "collective", "versions"),
     1: STAGES,
-    2: ("engine", "policy", "attention", "head", "packing", "padding", "scoring", "tiny"),
+    2: ("engine", "policy", "attention", "head", "packing", "padding", "scoring", "tiny", "lora", "layers"),
     3: ("experience", "curation", "screening"),
     4: ("training", "evaluation"),
     5: ("report", "cli", "__main__"),
@@ -61,7 +61,7 @@ def test_imports_go_down():
 
 
 def test_heavy_libraries_stay_where_they_belong():
-    homes = {"lightning": ("training", "cli"), "vllm": ("engine/vllm.py",), "hydra": ("cli",)}
+    homes = {"lightning": ("training", "cli"), "vllm": ("engine/vllm.py",), "hydra": ("cli",), "peft": ("lora.py",)}
     for path in files():
         place = str(path.relative_to(PACKAGE))
         for name in imports(path):

@@ -11,6 +11,7 @@ from edge_lightning.engine.base import StaleWeightsError
 from edge_lightning.engine.vllm import VllmEngine
 from edge_lightning.types import Sampling
 from tests.engine_fixtures import greedy_ids, largest_gap, perturb, requests_of, tiny_policy
+from tests.test_lora import adapted, move_b
 
 GREEDY = Sampling(temperature=0.0)
 
@@ -44,6 +45,23 @@ def test_the_engine_follows_the_policy_from_push_to_push(engine, tied):
         outputs.append([g.token_ids for g in greedy])
         perturb(policy, seed=version)
     assert outputs[0] != outputs[1] != outputs[2]  # the weights moved far enough to be seen
+
+
+@pytest.mark.slow
+def test_the_engine_serves_a_policy_with_its_adapters_merged(engine, tied):
+    policy = adapted(tied=tied)
+    requests = requests_of(policy, each=2)
+    engine.push_weights(policy, 0)
+    greedy = engine.generate(requests, GREEDY, weights_version=0)
+    sampled = engine.generate(requests, Sampling(), weights_version=0)
+    assert [g.token_ids for g in greedy] == [greedy_ids(policy, r) for r in requests]
+    assert largest_gap(policy, requests, sampled, temperature=1.0) < 1e-4
+    assert largest_gap(tiny_policy(tied=tied), requests, sampled, temperature=1.0) > 1e-1  # without adapters
+    move_b(policy)
+    engine.push_weights(policy, 1)
+    again = engine.generate(requests, Sampling(), weights_version=1)
+    assert largest_gap(policy, requests, again, temperature=1.0) < 1e-4
+    assert largest_gap(policy, requests, sampled, temperature=1.0) > 1e-2
 
 
 @pytest.mark.slow

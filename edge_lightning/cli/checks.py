@@ -147,7 +147,7 @@ def check_processes(world_size: int) -> None:
 def check_optimizer(policy: Policy, optimizer: Callable, schedule: Callable) -> None:
     """Raise UserError where the optimizer or its schedule refuses its settings; both are built again for the run."""
     try:
-        made = optimizer(policy.parameters())
+        made = optimizer(policy.trained_parameters())
     except (TypeError, ValueError) as error:
         raise UserError(f"optimizer: {error}; change optimizer.*") from error
     try:

@@ -144,7 +144,7 @@ class VllmEngine:
         with engine_side():
             if self._asleep:
                 self._llm.wake_up(tags=["weights"])
-            weight_push.push(self._llm, policy.model.named_parameters())
+            weight_push.push(self._llm, policy.merged_parameters())
             if self._asleep:
                 self._llm.wake_up(tags=["kv_cache"])
         self._asleep = False

@@ -83,12 +83,12 @@ class PolicyModule(L.LightningModule):
         self.update: Update | None = None
 
     def configure_optimizers(self):
-        optimizer = self.make_optimizer(self.policy.parameters())
+        optimizer = self.make_optimizer(self.policy.trained_parameters())
         return {"optimizer": optimizer, "lr_scheduler": self.make_schedule(optimizer=optimizer)}
 
     def on_load_checkpoint(self, checkpoint: dict) -> None:
         """The configured learning rate holds, also where the run began with another."""
-        fresh = [group["lr"] for group in self.make_optimizer(self.policy.parameters()).param_groups]
+        fresh = [group["lr"] for group in self.make_optimizer(self.policy.trained_parameters()).param_groups]
         for optimizer in checkpoint["optimizer_states"]:
             for group, lr in zip(optimizer["param_groups"], fresh):
                 if group["initial_lr"] not in (lr, 0):
@@ -146,7 +146,7 @@ class PolicyModule(L.LightningModule):
                     [i for tokens in batches for i in tokens.responses],
                     update.response_N,
                     parts_of(rollout.responses, update.response_N),
-                    [p for p in self.policy.parameters() if p.requires_grad],
+                    self.policy.trained_parameters(),
                     self.manual_backward,
                 )
         with clock("train"):
@@ -237,4 +237,4 @@ class PolicyModule(L.LightningModule):
     def _clip(self) -> float:
         """Clip the gradient's norm; returns the norm before clipping."""
         limit = torch.inf if self.gradient_clip_norm is None else self.gradient_clip_norm
-        return float(torch.nn.utils.clip_grad_norm_(self.policy.parameters(), limit))
+        return float(torch.nn.utils.clip_grad_norm_(self.policy.trained_parameters(), limit))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -18,13 +19,22 @@ from edge_lightning.tokens import TokenBatch
 
 
 class ReferencePolicy:
-    """A frozen copy of a policy as it is now; costs its weights once more in memory."""
+    """A frozen copy of a policy as it is now; costs its weights once more in memory.
+
+    A policy with adapters is its own reference with them switched off: they do nothing when a run begins.
+    """
 
     def __init__(self, policy: Policy):
+        if policy.adapters is not None:
+            self.policy = policy
+            self._frozen = policy.adapters.switched_off
+            return
         self.policy = Policy(copy.deepcopy(policy.model), policy.tokenizer, temperature=policy.temperature)
         self.policy.requires_grad_(False)
+        self._frozen = nullcontext
 
     def logprobs(self, micro_batches: Iterable[TokenBatch], response_N: Tensor, device: torch.device) -> Tensor:
         """logprobs_N of a step's tokens in their flat order, nats at the sampling temperature."""
         self.policy.to(device)
-        return score(self.policy, micro_batches, response_N).logprobs_N
+        with self._frozen():
+            return score(self.policy, micro_batches, response_N).logprobs_N

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from edge_lightning.engine.base import require_version
 from edge_lightning.engine.limits import allowed_tokens
 from edge_lightning.errors import require_at_least_one
+from edge_lightning.layers import uncompiled
 from edge_lightning.policy import Policy
 from edge_lightning.types import Generation, Provenance, Request, Sampling
 
@@ -66,7 +67,7 @@ class HfEngine:
         limits = [allowed_tokens(request, self.max_model_len) for request in requests]
         order = sorted(range(len(requests)), key=lambda i: (len(requests[i].prompt_ids), limits[i]))
         generations: dict[int, Generation] = {}
-        with evaluation_mode(self._model):
+        with evaluation_mode(self._model), uncompiled():
             for start in range(0, len(order), self._max_batch):
                 rows = order[start : start + self._max_batch]
                 made = self._generate_batch([requests[i] for i in rows], [limits[i] for i in rows], sampling)

@@ -128,6 +128,17 @@ def refusal(command, line, run_dir, capfd):
         ("model=null", "model=null: one of local, qwen2_5_math_1_5b"),
         ("model.path=null", "model.path=null: a transformers folder or hub id expected"),
         ("model.dtype=int64", "model.dtype=int64: float32, bfloat16 or another floating dtype"),
+        ("model.lora={rank:0}", "model.lora.rank=0: at least 1 expected"),
+        ("model.lora={rank:few}", "model.lora.rank=few: int expected, str came"),
+        ("model.lora={alpha:-1}", "model.lora.alpha=-1: above 0 expected, null: twice the rank"),
+        ("model.lora={dropout:0.1}", "no key model.lora.dropout; one of alpha, rank, target_modules expected"),
+        (
+            "model.lora={target_modules:[q_proj,x]}",
+            "all-linear or some of q_proj, .*'x' is none of its linear layers",
+        ),
+        ("model.lora=32", "model.lora=32: {rank: 32, alpha: 64} or null expected"),
+        ("model.gradient_checkpointing=1", "model.gradient_checkpointing=1: true or false expected"),
+        ("model.compile=yes-please", "model.compile=yes-please: true or false expected"),
         # stages that do not go together
         ("objective=supervised", "Supervised imitates whatever stands in the groups, and VllmEngine samples"),
         ("advantage=none engine=reference", "ReferenceEngine copies one reference solution a problem: advantage=none"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import lightning as L
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.cli.checks import (
     check_clip_scaling,
@@ -29,6 +29,8 @@ from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import Benchmark
 from edge_lightning.evaluation.progress import Display
 from edge_lightning.experience import Pipeline, check_group_size
+from edge_lightning.layers import compile_layers, recompute_layers
+from edge_lightning.lora import LowRankAdapters
 from edge_lightning.policy import Policy
 from edge_lightning.training.datamodule import ProblemDataModule
 from edge_lightning.training.evaluation_callback import EvaluationCallback
@@ -61,7 +63,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     advantage = instantiate(cfg.advantage)
     check_group_size(advantage, cfg.rollout.group_size)
     problem_set = build_problem_set(cfg)
-    policy = build_policy(cfg.model, folder, temperature=cfg.rollout.temperature)
+    policy = build_policy(cfg.model, folder, temperature=cfg.rollout.temperature, seed=cfg.seed)
     prompt, corrector = instantiate(cfg.prompt), instantiate(cfg.correction)
     response_limit = cfg.rollout.response_limit + corrector.extra_tokens(policy.encode)
     training_length = length_limit(policy, cfg.rollout.prompt_limit, response_limit)
@@ -150,14 +152,28 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     return Run(trainer, module, datamodule, record, evaluations, curated.record)
 
 
-def build_policy(cfg: DictConfig, folder: Path, *, temperature: float) -> Policy:
-    """Load the policy, or make it first where the model is one to be built."""
+def build_policy(cfg: DictConfig, folder: Path, *, temperature: float, seed: int = 0) -> Policy:
+    """Load the policy, or make it first where the model is one to be built.
+
+    Args:
+        cfg: the model's.
+        seed: of the run; of adapters.
+    """
     check_model(cfg)
+    lora = cfg.get("lora")
+    adapters = None if lora is None else LowRankAdapters(**OmegaConf.to_container(lora))
     path = cfg.path
     if path is None:
         path = folder / "untrained"
         instantiate(cfg.build)(path)
-    return Policy.load(path, dtype=cfg.dtype, temperature=temperature)
+    policy = Policy.load(path, dtype=cfg.dtype, temperature=temperature)
+    if adapters is not None:
+        policy.adapt(adapters, seed=seed)
+    if cfg.get("gradient_checkpointing"):
+        recompute_layers(policy.model)
+    if cfg.get("compile"):
+        compile_layers(policy.model)
+    return policy
 
 
 def build_benchmarks(cfg: DictConfig) -> list[Benchmark]:

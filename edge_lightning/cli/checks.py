@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.advantage.base import Advantage
 from edge_lightning.cli.schema import check, check_call
@@ -17,6 +17,7 @@ from edge_lightning.curation import curate
 from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import Exam
 from edge_lightning.experience import Pipeline
+from edge_lightning.lora import LowRankAdapters
 from edge_lightning.objective.base import Objective
 from edge_lightning.policy import Policy
 from edge_lightning.prompts import Prompt
@@ -120,7 +121,7 @@ def check_clip_scaling(credit: Credit, objective: Objective) -> None:
 
 
 def check_model(cfg: DictConfig) -> None:
-    """Raise UserError for a folder that is not there, or a dtype that torch has none of."""
+    """Raise UserError for a folder that is not there, a dtype that torch has none of, or another value of the wrong kind."""
     if cfg.path is not None and names_a_folder(cfg.path) and not Path(cfg.path, "config.json").exists():
         raise UserError(
             f"model.path={cfg.path}: a transformers folder (with config.json) or a hub id expected, neither is there; "
@@ -131,6 +132,15 @@ def check_model(cfg: DictConfig) -> None:
     dtype = getattr(torch, str(cfg.dtype), None)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise UserError(f"model.dtype={cfg.dtype}: float32, bfloat16 or another floating dtype of torch expected")
+
+    lora = cfg.get("lora")
+    if lora is not None:
+        if not isinstance(lora, Mapping):
+            raise UserError(f"model.lora={lora}: {{rank: 32, alpha: 64}} or null expected")
+        check_call(LowRankAdapters, OmegaConf.to_container(lora), "model.lora")
+    for key in ("gradient_checkpointing", "compile"):
+        if not isinstance(cfg.get(key, False), bool):
+            raise UserError(f"model.{key}={cfg[key]}: true or false expected")
 
 
 def names_a_folder(path: str) -> bool:

@@ -22,13 +22,25 @@ from edge_lightning.errors import UserError
 _HOW_IT_RUNS = (
     "resume",
     "cpu_threads",
+    "model.gradient_checkpointing",
+    "model.compile",
     "engine.max_num_seqs",
     "engine.max_batch",
     "engine.kv_cache_gib",
     "engine.gpu_memory_utilization",
 )
 MAY_CHANGE = {
-    "fit": ("resume", "cpu_threads", "callbacks", "logger", "evaluation", "optimizer.lr", "model.lr"),
+    "fit": (
+        "resume",
+        "cpu_threads",
+        "callbacks",
+        "logger",
+        "evaluation",
+        "optimizer.lr",
+        "model.lr",
+        "model.gradient_checkpointing",
+        "model.compile",
+    ),
     "validate": _HOW_IT_RUNS,
     "screen": (*_HOW_IT_RUNS, "selection", "out"),
 }

@@ -40,6 +40,7 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     path, checkpoint = policy_source(cfg.ckpt)
     with open_dict(cfg):
         cfg.model.path = path
+        cfg.model.lora = adapters_in(checkpoint)
     if cfg.resume:
         refuse_finished(folder)
         refuse_changes(cfg, folder)
@@ -134,7 +135,7 @@ def policy_source(ckpt: str) -> tuple[str, Path | None]:
 
     place = Path(ckpt)
     if place.suffix == ".ckpt":
-        run = place.parents[1] if len(place.parents) > 1 else place.parent
+        run = _run_of(place)
         if not place.is_file() or not (run / "config.yaml").exists():
             raise UserError(f"ckpt={ckpt}: a checkpoint inside its run's folder expected (RUN/checkpoints/best.ckpt)")
         return str(OmegaConf.load(run / "config.yaml").model.path or run / "untrained"), place
@@ -147,3 +148,12 @@ def policy_source(ckpt: str) -> tuple[str, Path | None]:
             "or a transformers folder (with config.json) expected"
         )
     return ckpt, None
+
+
+def adapters_in(checkpoint: Path | None) -> DictConfig | None:
+    """What model.lora was in the run of a checkpoint; None without a checkpoint, since folders hold merged weights."""
+    return None if checkpoint is None else OmegaConf.load(_run_of(checkpoint) / "config.yaml").model.get("lora")
+
+
+def _run_of(checkpoint: Path) -> Path:
+    return checkpoint.parents[1] if len(checkpoint.parents) > 1 else checkpoint.parent

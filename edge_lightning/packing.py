@@ -63,25 +63,38 @@ def pack(responses: Sequence[Response], indices: Sequence[int]) -> TokenBatch:
 def plan_micro_batches(responses: Sequence[Response], chosen: Sequence[int], *, token_budget: int) -> list[list[int]]:
     """Which of the chosen responses go into which micro-batch, by their positions in the step's list.
 
-    Responses to one prompt stay together where the budget allows it, so that they share it. Larger ones come first, and each
-    goes into the first micro-batch with room. A response that is over the budget by itself stands alone. Every chosen one
-    comes exactly once.
+    Responses to one prompt stay together where the budget allows it, so that they share it. There are as many micro-batches
+    as first-fit by falling size needs, of about equal size: the largest one's activations are the peak of memory. A response
+    that is over the budget by itself stands alone. Every chosen one comes exactly once.
 
     Args:
         token_budget: the most tokens of a row.
     """
-    plan: list[list[int]] = []
-    free: list[int] = []
-    for part in _parts(responses, chosen, token_budget):
-        size = _row_length(responses, part)
-        place = next((i for i, room in enumerate(free) if size <= room), None)
-        if place is None:
-            place = len(plan)
-            plan.append([])
-            free.append(token_budget)
-        plan[place] += part
-        free[place] -= size
-    return plan
+    parts = _parts(responses, chosen, token_budget)
+    sizes = [_row_length(responses, part) for part in parts]
+    fitted = _rows(sizes, token_budget)
+    rows = _rows(sizes, token_budget, count=len(fitted)) or fitted
+    return [[index for number in row for index in parts[number]] for row in rows]
+
+
+def _rows(sizes: Sequence[int], token_budget: int, *, count: int | None = None) -> list[list[int]] | None:
+    """Parts by row: each in the first with room; with a count, in the emptiest of so many; None: it has no room there."""
+    rows: list[list[int]] = [[] for _ in range(count or 0)]
+    filled = [0] * len(rows)
+    for number, size in enumerate(sizes):
+        if count is None:
+            place = next((i for i, tokens in enumerate(filled) if tokens + size <= token_budget), None)
+            if place is None:
+                place = len(rows)
+                rows.append([])
+                filled.append(0)
+        else:
+            place = filled.index(min(filled))
+            if filled[place] and filled[place] + size > token_budget:
+                return None
+        rows[place].append(number)
+        filled[place] += size
+    return rows
 
 
 def _parts(responses: Sequence[Response], chosen: Sequence[int], token_budget: int) -> list[list[int]]:

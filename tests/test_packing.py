@@ -124,13 +124,20 @@ def plan(lengths, token_budget, prompts=None):
 
 
 def test_plan_holds_every_response_once_and_the_budget():
-    # with prompts: 15, 100, 50, 51, 17, 310; the first is alone over the budget, 51 + 15 + 17 = 83 leave no room for 50
-    assert plan([5, 90, 40, 41, 7, 300], 100) == [[5], [1], [3, 4, 0], [2]]
+    # with prompts: 15, 100, 50, 51, 17, 310; 310 is alone over the budget, 51 leaves no room for 50, so there are four rows:
+    # 310 | 100 | 51 + 15 = 66 | 50 + 17 = 67
+    assert plan([5, 90, 40, 41, 7, 300], 100) == [[5], [1], [3, 0], [2, 4]]
 
 
 def test_plan_keeps_responses_to_one_prompt_together():
-    # A: 10 + 20 + 30 + 10 = 70, B: 10 + 25 + 25 = 60, C: 10 + 5 = 15
-    assert plan([20, 25, 30, 25, 10, 5], 100, "ABABAC") == [[0, 2, 4, 5], [1, 3]]
+    # A: 10 + 20 + 30 + 10 = 70, B: 10 + 25 + 25 = 60, C: 10 + 5 = 15: 70 | 60 + 15 = 75
+    assert plan([20, 25, 30, 25, 10, 5], 100, "ABABAC") == [[0, 2, 4], [1, 3, 5]]
+
+
+def test_plan_takes_no_further_row_for_balance():
+    # with prompts: 60, 50, 40, 30, 20; the emptiest row: 60 + 30 | 50 + 40, and no room for 20; the first with room:
+    # 60 + 40 | 50 + 30 + 20
+    assert plan([50, 40, 30, 20, 10], 100) == [[0, 2], [1, 3, 4]]
 
 
 def test_plan_splits_a_group_that_no_row_has_room_for():

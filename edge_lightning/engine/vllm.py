@@ -106,6 +106,7 @@ class VllmEngine:
             self._vllm = import_vllm()
             if on_cpu:
                 weight_push.keep_plain_linears(self._vllm.model_executor.layers.utils)
+            self._custom_ops = self._vllm._custom_ops if on_cpu else None
             self._owns_process_group = ensure_process_group(rank, world_size)
             try:
                 self._llm = self._vllm.LLM(
@@ -144,7 +145,7 @@ class VllmEngine:
         with engine_side():
             if self._asleep:
                 self._llm.wake_up(tags=["weights"])
-            weight_push.push(self._llm, policy.merged_parameters())
+            weight_push.push(self._llm, policy.merged_parameters(), custom_ops=self._custom_ops)
             if self._asleep:
                 self._llm.wake_up(tags=["kv_cache"])
         self._asleep = False

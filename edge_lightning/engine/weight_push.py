@@ -7,17 +7,20 @@ Left out: gathering sharded parameters; the caller passes whole tensors.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from types import ModuleType
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+PRIMITIVES = 32  # numbers of rows for which a packed weight keeps its kernel; vLLM's own figure
 
 
 def keep_plain_linears(layer_utils: ModuleType) -> None:
     """Keep linear weights on CPU as plain parameters, as they are on CUDA. Call before the engine is built.
 
-    The CPU backend repacks them, after which load_weights fails, and reload_weights leaves a tied head with the old
-    copy: silently wrong.
+    The CPU backend repacks them once, after which load_weights fails, and reload_weights leaves a tied head with the old
+    copy: silently wrong. Here each push packs them anew (pack_linears).
 
     Args:
         layer_utils: the module vllm.model_executor.layers.utils.
@@ -36,15 +39,40 @@ def plain_linear(layer, remove_weight: bool) -> None:
     layer.cpu_linear = torch.nn.functional.linear
 
 
-def push(llm, named_parameters: Iterable[tuple[str, Tensor]]) -> None:
+def pack_linears(model: nn.Module, custom_ops: ModuleType) -> None:
+    """Copy what linear layers and the head hold now into oneDNN's order of a weight, and let them multiply by that.
+
+    At the 8 to 64 rows of a step of generation it takes half the time of torch's product, and the values of a row depend
+    less on how many rows there are. The copy costs the weights once more in memory. Does nothing without oneDNN.
+
+    Args:
+        custom_ops: the module vllm._custom_ops.
+    """
+    if not custom_ops._supports_onednn:
+        return
+    for layer in model.modules():
+        if hasattr(layer, "cpu_linear") and layer.weight.ndim == 2:
+            handler = custom_ops.create_onednn_mm(layer.weight.t(), PRIMITIVES)
+            layer.cpu_linear = partial(_packed_linear, custom_ops.onednn_mm, handler)
+
+
+def _packed_linear(multiply, handler, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return multiply(handler, x, bias)
+
+
+def push(llm, named_parameters: Iterable[tuple[str, Tensor]], *, custom_ops: ModuleType | None = None) -> None:
     """Copy the parameters, named as in the transformers model, into the engine, and drop its prefix cache.
 
+    Args:
+        custom_ops: the module vllm._custom_ops, where linear weights are to be packed; None on CUDA.
     Raises:
         RuntimeError: a weight of the engine got no value, or cached prefixes of older weights could not be dropped.
     """
 
     def load(model) -> set[str]:
         loaded = model.load_weights((name, parameter.detach()) for name, parameter in named_parameters)
+        if custom_ops is not None:
+            pack_linears(model, custom_ops)
         # Some models do not report what they loaded.
         return set() if loaded is None else {name for name, _ in model.named_parameters()} - set(loaded)
 

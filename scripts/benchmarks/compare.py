@@ -33,7 +33,7 @@ NO_SHARES = ["module.gradient_shares_every_n_steps=null"]
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of step.py; TRL's twin is run on its prompts where `response_limit` is given."""
+    """A setting of step.py; where `response_limit` is given, TRL is run on its prompts in the same round."""
 
     name: str
     overrides: tuple[str, ...]
@@ -57,8 +57,9 @@ def settings(model: Path) -> list[Setting]:
             of("grpo-left-out", policy, "grpo"),
             of("full-all", policy, "full", *UNPRUNED),
             of("full-left-out", policy, "full"),
+            of("grpo-all-compiled", policy, "grpo", *UNPRUNED, "model.compile=true"),
         ]
-    found.append(of("grpo-hf-engine", "tiny", "grpo", *UNPRUNED, "engine=hf"))
+    found.append(of("grpo-all-hf-engine", "tiny", "grpo", *UNPRUNED, "engine=hf"))
     return found
 
 
@@ -81,7 +82,7 @@ def measure(arguments) -> None:
             run(file, OURS, "step.py", "--steps", steps, *setting.overrides)
             if setting.response_limit:
                 limit = ["--response-limit", setting.response_limit, "--threads", setting.threads]
-                trl = OUT / f"trl-{setting.name}-{number}.json"
+                trl = OUT / f"trl-{setting.name.partition('-')[0]}-{number}.json"
                 run(trl, TRL, "trl_step.py", "--model", setting.model, "--prompts", file, *limit)
     for setting in settings(arguments.model):
         if setting.name.endswith("full-all"):
@@ -97,17 +98,19 @@ def measure(arguments) -> None:
                     table,
                     *setting.overrides,
                 )
-    for name, words, tokens, more in (
-        ("as-is", None, 8192, []),
-        ("2048-tokens", None, 2048, []),
-        ("large-vocabulary", 151_936, 8192, []),
-        ("checkpointed", None, 8192, ["--gradient-checkpointing"]),
+    for name, who, more in (
+        ("as-it-is", OURS, []),
+        ("as-it-is", TRL, []),
+        ("half-at-once", TRL, ["--at-once", 4]),
+        ("large-vocabulary", OURS, ["--vocabulary", 151_936]),
+        ("checkpointed", OURS, ["--gradient-checkpointing"]),
+        ("checkpointed", TRL, ["--gradient-checkpointing"]),
+        ("compiled", OURS, ["--compile"]),
+        ("adapters", OURS, ["--lora-rank", 32]),
     ):
-        vocabulary = ["--vocabulary", words] if words else []
-        for who, python in (("ours", OURS), ("trl", TRL)):
-            options = ["--who", who, "--model", arguments.model, "--micro-batch-tokens", tokens, "--threads", 2]
-            run(OUT / f"memory-{name}-{who}.json", python, "memory.py", *options, *vocabulary, *more)
-    for group, limit in ((4, 128), (8, 128), (16, 128), (8, 256), (8, 512), (8, 1024)):
+        options = ["--who", "ours" if who is OURS else "trl", "--model", arguments.model, "--threads", 2, *more]
+        run(OUT / f"memory-{name}-{options[1]}.json", who, "memory.py", *options)
+    for group, limit in ((4, 128), (8, 128), (16, 128), (8, 512), (8, 1024)):
         for policy, path in (("tiny", TINY), ("smollm2", arguments.model)):
             size = ["--group-size", group, "--response-limit", limit, "--threads", 2]
             run(OUT / f"scaling-{policy}-{group}-{limit}.json", OURS, "memory.py", "--who", "ours", "--model", path, *size)

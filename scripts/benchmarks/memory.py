@@ -2,8 +2,8 @@
 
     python scripts/benchmarks/memory.py OUT.json --who ours|trl --model DIR [--group-size 8] [--response-limit 512] ...
 
-One group of responses of full length, made up. Measured is the resident set (Linux: its high-water mark is reset before the
-step), in the second step, when the optimizer's state stands:
+One group of responses of full length, made up. Measured is the resident set (Linux, glibc: freed memory is given back and
+the high-water mark reset before the step), in the second step, when the optimizer's state stands:
 
     activations = peak - what stood before - gradients        training part = weights + gradients + optimizer + activations
 
@@ -13,6 +13,8 @@ step), in the second step, when the optimizer's state stands:
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import json
 import os
 import tempfile
@@ -21,6 +23,7 @@ from pathlib import Path
 
 MIB = 2**20
 PROMPT = 64
+STEPS = 2
 
 
 def main() -> None:
@@ -31,13 +34,11 @@ def main() -> None:
     parser.add_argument("--group-size", type=int, default=8)
     parser.add_argument("--response-limit", type=int, default=512)
     parser.add_argument("--vocabulary", type=int)
-    parser.add_argument(
-        "--micro-batch-tokens",
-        type=int,
-        default=8192,
-        help="ours: tokens of a forward pass; trl: the same by its batch size",
-    )
+    parser.add_argument("--micro-batch-tokens", type=int, default=4096, help="ours: tokens of a forward pass")
+    parser.add_argument("--at-once", type=int, help="trl: responses of a forward pass; the whole group where not given")
     parser.add_argument("--gradient-checkpointing", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="layers, after the first step")
+    parser.add_argument("--lora-rank", type=int, help="of ours: adapters are trained in place of the weights")
     parser.add_argument("--threads", type=int)
     arguments = parser.parse_args()
     if arguments.threads:
@@ -60,6 +61,8 @@ class Peak:
     """Bytes above what stood when the block began, at its highest, and the block's seconds."""
 
     def __enter__(self) -> Peak:
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # what was freed would count as standing before
         Path("/proc/self/clear_refs").write_text("5")
         self.before, self.begun = resident("VmRSS"), time.perf_counter()
         return self
@@ -109,13 +112,19 @@ def ours(arguments) -> dict:
     import edge_lightning.attention  # noqa: F401  registers the attention that load() asks for
     from edge_lightning.credit.none import NoCredit
     from edge_lightning.experience import Rollout
+    from edge_lightning.layers import compile_layers
+    from edge_lightning.lora import LowRankAdapters
     from edge_lightning.objective.policy_gradient import PolicyGradient
     from edge_lightning.policy import Policy
     from edge_lightning.training.datamodule import ProblemDataModule
     from edge_lightning.training.module import PolicyModule
-    from edge_lightning.types import Problem, Provenance, Response
+    from edge_lightning.types import Grade, Problem, Provenance, Response
 
     policy = Policy(load(arguments), AutoTokenizer.from_pretrained(arguments.model))
+    if arguments.lora_rank:
+        policy.adapt(LowRankAdapters(rank=arguments.lora_rank), seed=0)
+    if arguments.compile:
+        compile_layers(policy.model)
     words = len(policy.model.get_output_embeddings().weight)
     generator = torch.Generator().manual_seed(0)
     problem = Problem("made up", "", ("0",), None)
@@ -128,12 +137,12 @@ def ours(arguments) -> dict:
         Response(
             problem=problem, index=i, seed=i, prompt_ids=prompt, completion_ids=ids(limit), sampled_mask=(True,) * limit,
             engine_logprobs=(0.0,) * limit, finish_reason="length", provenance=Provenance.SAMPLED, text="", sampled_text="",
-            sampled_tokens=limit,
+            sampled_tokens=limit, grade=Grade(reward=float(i % 2 == 0), right=i % 2 == 0),
         )
         for i in range(size)
     ]  # fmt: skip
     advantages_B = torch.tensor([(-1.0) ** i for i in range(size)])
-    optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-6)
+    optimizer = torch.optim.AdamW(policy.trained_parameters(), lr=1e-6)
     data = SimpleNamespace(micro_batch_tokens=arguments.micro_batch_tokens)
 
     class Alone(PolicyModule):
@@ -153,7 +162,7 @@ def ours(arguments) -> dict:
             loss.backward()
 
     module = Alone(policy=policy, credit=NoCredit(), objective=PolicyGradient(), optimizer=None, schedule=None)
-    for step in range(2):
+    for step in range(STEPS):
         optimizer.zero_grad()
         with Peak() as peak:
             module.training_step(Rollout([problem], step, 0, responses, advantages_B, torch.zeros(size).long()), 0)
@@ -168,7 +177,7 @@ def trl(arguments) -> dict:
 
     model = load(arguments)
     size, limit = arguments.group_size, arguments.response_limit
-    at_once = max(1, min(size, arguments.micro_batch_tokens // (PROMPT + limit)))
+    at_once = arguments.at_once or size
     words = len(model.get_output_embeddings().weight)
     generator = torch.Generator().manual_seed(0)
     peaks: list[Peak] = []
@@ -200,11 +209,11 @@ def trl(arguments) -> dict:
         config = GRPOConfig(
             output_dir=folder,
             per_device_train_batch_size=at_once,
-            gradient_accumulation_steps=-(-size // at_once),
+            gradient_accumulation_steps=size // at_once,
             num_generations=size,
             max_completion_length=limit,
             loss_type="grpo",
-            max_steps=2,
+            max_steps=STEPS,
             gradient_checkpointing=arguments.gradient_checkpointing,
             bf16=False,
             use_cpu=True,
@@ -218,7 +227,7 @@ def trl(arguments) -> dict:
             processing_class=AutoTokenizer.from_pretrained(arguments.model),
             reward_funcs=lambda completions, **_: [0.0] * len(completions),
             args=config,
-            train_dataset=Dataset.from_dict({"prompt": ["made up"] * 2 * size}),
+            train_dataset=Dataset.from_dict({"prompt": ["made up"] * STEPS * size}),
         )
         trainer.train()
     return report(model, trainer.optimizer, peaks[-1])

@@ -4,7 +4,7 @@
 
 After each step the same requests go to the bare engine once more (same weights, seeds, lengths, so the same tokens), and the
 same packed rows through the bare model: plain head, cross-entropy, backward. Writes seconds and counts of every step but
-the first two. `--profile FILE` adds a step that is not timed and writes the table of its operators.
+the first. `--profile FILE` adds a step that is not timed and writes the table of its operators.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from edge_lightning.cli.process import hush, prepare
 
-WARM_UP = 2
+WARM_UP = 1
 
 
 def main() -> None:
@@ -92,8 +92,8 @@ def twin_callback(run, profile: Path | None):
             row = {"step": rollout.step, "step_seconds": step_seconds, "generated_tokens": sum(tokens)}
             row["bare_generate"], again = bare_generate(run.evaluations.rollouts.engine, [c for c, _ in calls])
             row["bare_generated_tokens"] = again
+            row["prompt_tokens"] = sum(len(r.prompt_ids) for r in rollout.responses)
             row["bare_train"] = bare_train(module, rollout)
-            row["bare_train_each_alone"] = bare_train(module, rollout, together=False)
             twin.rows.append(row)
             first = [r.prompt_ids for r in rollout.responses if r.index == 0]
             twin.prompts.append([module.policy.tokenizer.decode(list(ids)) for ids in first])
@@ -135,13 +135,10 @@ def twin_callback(run, profile: Path | None):
                 count += sum(len(output.outputs[0].token_ids) for output in outputs)
             return time.perf_counter() - begun, count
 
-    def bare_train(module, rollout, *, together: bool = True) -> float:
-        """Seconds of forward and backward over the trained responses, in rows as trained or one response after the other."""
+    def bare_train(module, rollout) -> float:
+        """Seconds of forward and backward over the trained responses, in rows as trained."""
         chosen = module._trained(rollout, module.credit.alive(rollout.advantages_B))
-        if together:
-            batches = module._micro_batches(rollout, chosen)
-        else:
-            batches = [tokens for i in chosen for tokens in module._micro_batches(rollout, [i])]
+        batches = module._micro_batches(rollout, chosen)
         model = module.policy.model
         module.policy.zero_grad()
         begun = time.perf_counter()

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-WARM_UP = 2
+WARM_UP = 1
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def measure(arguments, steps: list[list[str]]) -> list[dict]:
             made = super()._generate_and_score_completions(inputs)
             now["seconds/rollout"] = time.perf_counter() - begun
             now["generated_tokens"] = int(made["completion_mask"].sum())
-            now["padded_tokens"] = made["completion_mask"].numel()
+            now["prompt_tokens"] = int(made["prompt_mask"].sum())
             return made
 
     def reward(completions, **_):

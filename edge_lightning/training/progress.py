@@ -14,7 +14,8 @@ from edge_lightning.training.record_callback import RecordCallback
 class ProgressCallback(L.Callback):
     """Shows steps, reward after correction, accuracy of what the policy sampled by itself, mean entropy in nats.
 
-    On a terminal a bar; elsewhere a line each n steps.
+    Entropy is that of the latest step that scored every response (module.entropy_every_n_steps). On a terminal a bar;
+    elsewhere a line each n steps.
 
     Args:
         record: whose latest figures are shown; it stands in front of this callback.
@@ -27,6 +28,7 @@ class ProgressCallback(L.Callback):
         self.display = display
         require_at_least_one("callbacks.progress.line_every_n_steps", line_every_n_steps)
         self.line_every_n_steps = line_every_n_steps
+        self.entropy: float | None = None
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         """Without steps there are evaluations to show."""
@@ -40,7 +42,9 @@ class ProgressCallback(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: PolicyModule, outputs, batch: Rollout, batch_idx: int
     ) -> None:
-        figures = describe(self.record.latest)
+        latest = self.record.latest
+        self.entropy = latest.get("entropy/mean", self.entropy)
+        figures = describe(latest if self.entropy is None else {"entropy/mean": self.entropy, **latest})
         self.display.progress.update(self.task, completed=batch.step + 1, figures=figures)
         steps = trainer.datamodule.steps
         if not self.display.live and ((batch.step + 1) % self.line_every_n_steps == 0 or batch.step + 1 == steps):

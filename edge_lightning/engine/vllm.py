@@ -29,6 +29,7 @@ from edge_lightning.types import Generation, Provenance, Request, Sampling
 
 GIB = 2**30
 CPU_BATCH_TOKENS = 4096  # vLLM's own default on CPU
+CPU_BLOCK_TOKENS = 32  # its smallest; regenerations take a fifth less time than with its default of 128
 
 
 class VllmEngine:
@@ -67,7 +68,8 @@ class VllmEngine:
             kv_cache_gib: memory of the key-value cache; None: what max_num_seqs full responses take. CPU only.
             gpu_memory_utilization: share of the device for weights and cache; CUDA only, not yet run on hardware.
             enforce_eager: compile nothing.
-            block_size: tokens of a cache block; None leaves it to vLLM (128 on CPU).
+            block_size: tokens of a cache block; a prefix is reused block by block. None: 32 on CPU, its smallest, on CUDA
+                what vLLM takes.
             enable_sleep_mode: let `sleep` free the device while the policy trains; CUDA only, not yet run on hardware.
             seed: of the engine itself; requests bring their own.
         Raises:
@@ -87,12 +89,13 @@ class VllmEngine:
         # vLLM compiles its sampling kernels even when eager: 4 to 18 s in the first call on CPU, for no speed after it.
         # TORCH_COMPILE_DISABLE would stop the trainer's compilations too.
         self._without_compiler = on_cpu and enforce_eager
-        cache = (
-            kv_cache_bytes(policy.model.config, sequences=max_num_seqs, max_model_len=max_model_len, dtype=dtype)
-            if kv_cache_gib is None
-            else int(kv_cache_gib * GIB)
-        )
-        memory = {"kv_cache_memory_bytes": cache} if on_cpu else {"gpu_memory_utilization": gpu_memory_utilization}
+        if on_cpu:
+            block_size = block_size or CPU_BLOCK_TOKENS
+            full = {"sequences": max_num_seqs, "max_model_len": max_model_len, "block_size": block_size, "dtype": dtype}
+            cache = kv_cache_bytes(policy.model.config, **full) if kv_cache_gib is None else int(kv_cache_gib * GIB)
+            memory = {"kv_cache_memory_bytes": cache}
+        else:
+            memory = {"gpu_memory_utilization": gpu_memory_utilization}
         # A prompt that is read in parts has its seeded generator wound back, which a CPU generator can't do: vLLM 0.32 ends
         # with "CPU Generator does not use offset" as soon as the waiting prompts exceed the tokens of one batch.
         whole_prompts = (

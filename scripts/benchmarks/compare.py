@@ -57,8 +57,8 @@ def settings(model: Path) -> list[Setting]:
             of("grpo-left-out", policy, "grpo"),
             of("full-all", policy, "full", *UNPRUNED),
             of("full-left-out", policy, "full"),
-            of("grpo-all-compiled", policy, "grpo", *UNPRUNED, "model.compile=true"),
         ]
+    found.append(of("grpo-all-compiled", "smollm2", "grpo", *UNPRUNED, "model.compile=true"))
     found.append(of("grpo-all-hf-engine", "tiny", "grpo", *UNPRUNED, "engine=hf"))
     return found
 

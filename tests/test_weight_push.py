@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from edge_lightning.engine import weight_push
 from edge_lightning.engine.base import StaleWeightsError
@@ -45,6 +47,25 @@ def test_the_engine_follows_the_policy_from_push_to_push(engine, tied):
         outputs.append([g.token_ids for g in greedy])
         perturb(policy, seed=version)
     assert outputs[0] != outputs[1] != outputs[2]  # the weights moved far enough to be seen
+
+
+@pytest.mark.slow
+def test_linear_layers_multiply_by_what_was_pushed_last(engine, tied):
+    """A layer of the engine that is packed once and not again would go on with the first weights."""
+    policy = tiny_policy(tied=tied)
+    for version in range(2):
+        engine.push_weights(policy, version)
+        perturb(policy)
+
+    def gaps(model) -> list[float]:
+        linears = [layer for layer in model.modules() if hasattr(layer, "cpu_linear")]
+        assert all(isinstance(layer.cpu_linear, partial) for layer in linears)  # packed
+        rows = [torch.randn(5, layer.weight.shape[1]) for layer in linears]
+        return [(f.cpu_linear(x, f.weight) - x @ f.weight.T).abs().max().item() for f, x in zip(linears, rows)]
+
+    (found,) = engine._llm.apply_model(gaps)
+    assert len(found) >= 9  # two layers of four, and the head
+    assert max(found) < 1e-4
 
 
 @pytest.mark.slow

@@ -3,8 +3,8 @@
     python scripts/benchmarks/trl_step.py OUT.json --model DIR --prompts FILE --response-limit L [--group-size G] ...
 
 FILE is what step.py wrote: the prompts of each step, as text. TRL samples with transformers (on CPU its colocated vLLM fails
-at the first weight push), without gradient checkpointing, in float32, one optimizer step a rollout, all responses in one
-batch. Rewards are the parity of the length: their values decide nothing about the time.
+at the first weight push), without gradient checkpointing, in float32, one optimizer step a rollout. Rewards are the
+parity of the length: their values decide nothing about the time.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=Path, required=True)
     parser.add_argument("--group-size", type=int, default=8)
     parser.add_argument("--response-limit", type=int, required=True)
+    parser.add_argument("--at-once", type=int, help="responses of a forward pass in training; all where not given")
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--threads", type=int)
     arguments = parser.parse_args()
@@ -46,6 +47,8 @@ def measure(arguments, steps: list[list[str]]) -> list[dict]:
     model = AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float32)
     rows: list[dict] = []
     now: dict = {}
+    responses = len(steps[0]) * arguments.group_size
+    at_once = arguments.at_once or responses
 
     class Clock(TrainerCallback):
         def on_step_begin(self, *_, **__):
@@ -76,7 +79,8 @@ def measure(arguments, steps: list[list[str]]) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         config = GRPOConfig(
             output_dir=folder,
-            per_device_train_batch_size=len(steps[0]) * arguments.group_size,
+            per_device_train_batch_size=at_once,
+            gradient_accumulation_steps=responses // at_once,
             num_generations=arguments.group_size,
             max_completion_length=arguments.response_limit,
             temperature=arguments.temperature,

@@ -12,6 +12,7 @@ from hydra.utils import get_object, instantiate
 from omegaconf import OmegaConf
 
 from edge_lightning.cli import COMMANDS, USAGE, hydra_app
+from edge_lightning.cli.analyze import analyze
 from edge_lightning.cli.fit import fit
 from edge_lightning.cli.grade import grade
 from edge_lightning.cli.hydra_app import CONF, help_text
@@ -21,7 +22,7 @@ from edge_lightning.cli.screen import screen
 from edge_lightning.cli.validate import validate
 
 ABLATIONS = sorted(path.stem for path in CONF.glob("ablation/*.yaml"))
-TASKS = {"fit": fit, "validate": validate, "screen": screen, "grade": grade, "report": report}
+TASKS = {"fit": fit, "validate": validate, "analyze": analyze, "screen": screen, "grade": grade, "report": report}
 ROWS = [{"problem": f"Start with {n}. Add 1. What is the result?", "answer": n + 1, "solution": "s"} for n in range(40)]
 FILES = {
     "good.json": ROWS,

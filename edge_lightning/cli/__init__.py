@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("fit", "validate", "screen", "grade", "report")  # each a function in a module of its name
+COMMANDS = ("fit", "validate", "analyze", "screen", "grade", "report")  # each a function in a module of its name
 
 USAGE = """\
 usage: edge-lightning COMMAND [overrides]
@@ -17,6 +17,7 @@ commands:
   validate   evaluate a checkpoint       edge-lightning validate ckpt=DIR
              on the five benchmarks      edge-lightning validate ckpt=DIR evaluation=paper_suite
              go on with a validation     edge-lightning validate resume=DIR
+  analyze    look at token entropies     edge-lightning analyze ckpt=DIR analysis=resampling
   screen     make a training set         edge-lightning screen data.problem_set.path=POOL model.path=DIR
   grade      rewards for a file          edge-lightning grade FILE.jsonl
   report     compare runs                edge-lightning report DIR

@@ -44,22 +44,12 @@ def check_values(cfg: DictConfig) -> None:
         UserError: names the key, what came and what is expected.
     """
     rollout = cfg.rollout
-    check_call(check_prompts, {"prompt_limit": rollout.prompt_limit}, "rollout")
-    sampling = {key: rollout[key] for key in ("group_size", "response_limit", "temperature")}
-    check_call(Pipeline, sampling, "rollout")
     check_call(curate, {key: cfg.data[key] for key in ("on_bad_row", "drop_contaminated", "corrupted_solutions")}, "data")
     check_call(RolloutCallback, {"max_engine_gap": rollout.max_engine_gap}, "rollout")
     when = {key: cfg.evaluation[key] for key in ("every_n_steps", "before", "after")}
     check_call(EvaluationCallback, when, "evaluation")
+    check_sampling(rollout)
     check(cfg)
-    for key in ("prompt_limit", "response_limit"):
-        if rollout[key] < 1:
-            raise UserError(f"rollout.{key}={rollout[key]}: at least 1 token expected")
-    if not 0.01 <= rollout.temperature <= 100:
-        raise UserError(
-            f"rollout.temperature={rollout.temperature}: above 0 (0.01 to 100) expected, since log-probabilities are taken "
-            "at it; greedy responses have nothing to be compared by"
-        )
     if rollout.max_engine_gap is not None and rollout.max_engine_gap <= 0:
         raise UserError(f"rollout.max_engine_gap={rollout.max_engine_gap}: above 0 expected, null: not watched")
     if cfg.schedule.get("num_warmup_steps", 0) < 0:
@@ -74,6 +64,25 @@ def check_values(cfg: DictConfig) -> None:
     if cfg.callbacks.get("record") is None:
         raise UserError(
             "callbacks.record=null: a run without a record is none; set callbacks.record.responses_every_n_steps"
+        )
+
+
+def check_sampling(rollout: DictConfig) -> None:
+    """Types and bounds of how responses are sampled: group size, lengths, temperature.
+
+    Raises:
+        UserError: names the key, what came and what is expected.
+    """
+    check_call(check_prompts, {"prompt_limit": rollout.prompt_limit}, "rollout")
+    sampling = {key: rollout[key] for key in ("group_size", "response_limit", "temperature")}
+    check_call(Pipeline, sampling, "rollout")
+    for key in ("prompt_limit", "response_limit"):
+        if rollout[key] < 1:
+            raise UserError(f"rollout.{key}={rollout[key]}: at least 1 token expected")
+    if not 0.01 <= rollout.temperature <= 100:
+        raise UserError(
+            f"rollout.temperature={rollout.temperature}: above 0 (0.01 to 100) expected, since log-probabilities are taken "
+            "at it; greedy responses have nothing to be compared by"
         )
 
 

@@ -53,7 +53,7 @@ def resume_overrides(overrides: list[str], command: str) -> list[str]:
         UserError: the folder is no training with a checkpoint, or nothing that this command has begun.
     """
     given = [o.split("=", 1)[1].strip("'\"") for o in overrides if o.startswith("resume=")]
-    if not given or given[-1] in ("null", ""):
+    if not given or given[-1] in ("null", "") or command not in MAY_CHANGE:  # Hydra says that others have no such key
         return overrides
     folder = Path(given[-1])
     recorded = folder / ".hydra" / "overrides.yaml"
@@ -87,8 +87,11 @@ def last_checkpoint(folder: Path) -> Path:
 
 
 def can_go_on(folder: Path, command: str) -> bool:
-    """Whether `resume=folder` finds what it goes on from: a training a checkpoint, another command its configuration."""
-    begun = all((folder / name).exists() for name in (".hydra/overrides.yaml", "config.yaml"))
+    """Whether `resume=folder` finds what it goes on from: a training a checkpoint, another command its configuration.
+
+    An analysis starts again.
+    """
+    begun = command in MAY_CHANGE and all((folder / name).exists() for name in (".hydra/overrides.yaml", "config.yaml"))
     return begun and (command != "fit" or last_checkpoint(folder).exists())
 
 

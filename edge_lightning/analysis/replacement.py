@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from edge_lightning.analysis.words import special_ids
 from edge_lightning.engine.hf import draw, evaluation_mode
 from edge_lightning.layers import uncompiled
 from edge_lightning.policy import Policy
@@ -23,10 +24,9 @@ def plain_tokens(policy: Policy) -> Tensor:
     """
     tokenizer = policy.tokenizer
     size = policy.model.get_output_embeddings().weight.shape[0]
-    special = {*tokenizer.all_special_ids, *policy.eos_ids}
-    special |= {id for id, token in tokenizer.added_tokens_decoder.items() if token.special}
+    special = {*special_ids(tokenizer), *policy.eos_ids}
     plain_V = torch.zeros(size, dtype=torch.bool)
-    plain_V[[id for id in tokenizer.get_vocab().values() if id < size and id not in special]] = True
+    plain_V[[token for token in tokenizer.get_vocab().values() if token < size and token not in special]] = True
     return plain_V
 
 

@@ -15,6 +15,12 @@ from edge_lightning.errors import UserError
 WORD = re.compile(r"\\[A-Za-z]+|[^\W\d_]+(?:['’-][^\W\d_]+)*|\d+(?:[.,]\d+)*|[^\w\s]|_")
 
 
+def special_ids(tokenizer) -> set[int]:
+    """Ids of tokens that are no text: those that the tokenizer has a use for, and all others that were added as special."""
+    added = tokenizer.added_tokens_decoder.items()
+    return {*tokenizer.all_special_ids, *(token_id for token_id, token in added if token.special)}
+
+
 def pieces(tokenizer, ids: Sequence[int]) -> list[tuple[str, int]]:
     """The texts that the tokens of a response add to it, each with the place of its first token.
 
@@ -29,13 +35,13 @@ def pieces(tokenizer, ids: Sequence[int]) -> list[tuple[str, int]]:
             f"tokenizer {type(tokenizer).__name__}: one of the tokenizers library (tokenizer.json) expected, since words "
             "are found token by token; convert it"
         )
-    stream = DecodeStream(skip_special_tokens=True)
+    stream, special = DecodeStream(skip_special_tokens=True), special_ids(tokenizer)
     found, first = [], 0
     for place, token in enumerate(ids):
         text = stream.step(backend, token)
         if text:
             found.append((text, first))
-        if text or token in tokenizer.all_special_ids:
+        if text or token in special:
             first = place + 1
     return found
 

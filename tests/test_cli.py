@@ -357,7 +357,8 @@ MISSING = {("model", "local"): "model.path=x", ("data", "math_json"): "data.prob
 @pytest.mark.parametrize(("group", "option"), options(), ids=str)
 def test_every_option_composes_and_has_the_arguments_of_its_constructor(group, option):
     name = next(name for name in TASKS if f"  - {group}:" in (CONF / f"{name}.yaml").read_text())
-    given = ["data.problem_set.path=x", "model.path=x"] if name == "screen" else [MISSING.get((group, option))]
+    of_command = {"screen": ["data.problem_set.path=x", "model.path=x"], "analyze": ["ckpt=x"]}
+    given = of_command.get(name, [MISSING.get((group, option))])
     cfg = composed(name, f"{group}={option}", *filter(None, given))
     check(cfg)
     if group in ("ablation", "fidelity", "run_folder", "strategy", "rollout"):

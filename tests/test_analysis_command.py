@@ -127,7 +127,10 @@ def test_an_analysis_with_vllm(analysis, asset, tmp_path):
         ("analysis.window=60", "analysis.window=60: no window fits into any of 18 responses"),
         ("analysis.width=3", "no key analysis.width; did you mean analysis.window?"),
         ("analysis.windows_at_start=3", "analysis.windows_at_start=3: bool expected, int came"),
-        ("analysis=perturbation analysis.replace_with=mask", r"mask: sampled_other \| uniform \| original expected"),
+        (
+            "analysis=perturbation analysis.replace_with=mask",
+            r"mask: sampled_other \| sampled \| uniform \| original expected",
+        ),
         ("analysis=perturbation analysis.share=2", "analysis.share=2: above 0 and at most 1 expected"),
         ("analysis=lexical analysis.unit=letter", r"analysis.unit=letter: word \| token expected"),
         ("analysis=lexical analysis.minimum_count=99999", "analysis.minimum_count=99999: none of "),

@@ -37,6 +37,11 @@ def test_a_uniform_token_has_no_regard_for_the_policy():
     assert replaced([0.32, 0.34, 0.65, 0.68], how="uniform") == [2, 3, 3, 4]
 
 
+def test_with_the_original_among_them_a_token_is_drawn_from_the_distribution_itself():
+    # Without the special one .5, .25, .125 and .125 of 1, 2, 3 and 4
+    assert replaced([0.49, 0.51, 0.74, 0.76, 0.87, 0.88], how="sampled") == [1, 2, 2, 3, 3, 4]
+
+
 def test_the_control_puts_in_what_was_there():
     assert replaced([0.1, 0.9], how="original") == [1, 1]
 
@@ -107,6 +112,7 @@ def test_the_loss_of_each_way_is_what_it_costs_of_the_accuracy(tiny_policy):
     assert found["highest"] == (0.0, 1.0, 1.0)
     assert found["lowest"] == (0.5, 0.5, 1.0)
     assert figures["loss_ratio"] == 2.0
+    assert {it["changed"] for it in figures["replaced"].values()} == {1.0}
     assert figures["replaced"]["highest"]["entropy"] == pytest.approx(0.9)
     assert figures["replaced"]["lowest"]["entropy"] == pytest.approx(0.1)
     assert figures["replaced"]["highest"]["last"] == pytest.approx((5 / 20 + 7 / 20) / 2)

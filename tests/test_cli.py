@@ -271,7 +271,11 @@ def command(*arguments):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["train"], 2, "edge-lightning: no command 'train'; one of fit, validate, analyze, screen, grade, report expected\n"),
+        (
+            ["train"],
+            2,
+            "edge-lightning: no command 'train'; one of fit, validate, analyze, screen, grade, report expected\n",
+        ),
         (
             ["fit", "ablation=none"],
             1,

@@ -54,7 +54,8 @@ class Perturbation:
     Args:
         share: of the response tokens, the end of sequence not among them, that are replaced; at least one is.
         replace_with: "sampled_other", a token drawn from the policy's distribution at that place of the sampled response,
-            without the original; "uniform", any token of the vocabulary; "original", the same token again, a control.
+            without the original; "sampled", with it; "uniform", any other token of the vocabulary; "original", the same
+            token again, a control.
         draws: perturbed versions of a response, for each way of choosing.
         responses: at most so many, spread over problems; None: all.
     Raises:
@@ -163,12 +164,23 @@ class Perturbation:
             "loss_ratio": ratio,
             "published_loss_ratio_above": PUBLISHED_RATIO,
         }
-        header = ("tokens replaced", "responses", "accuracy", "loss", "95 % interval", "entropy", "tokens each", "last at")
-        as_sampled = ("none, as sampled", f"{figures['responses']['perturbed']:,}", f"{accuracy:.3f}", *(NOTHING,) * 5)
+        header = (
+            "tokens replaced",
+            "responses",
+            "accuracy",
+            "loss",
+            "95 % interval",
+            "entropy",
+            "tokens",
+            "changed",
+            "last at",
+        )
+        as_sampled = ("none, as sampled", f"{figures['responses']['perturbed']:,}", f"{accuracy:.3f}", *(NOTHING,) * 6)
         table = Table(header, (as_sampled, *(self._cells(which, it) for which, it in found.items())))
         told = f"{ratio:.1f}" if defined else "none, since one of them is not above 0"
         notes = [
-            "accuracy: mean over problems; loss: what is lost of it, its interval draws problems anew; last at: where the "
+            "accuracy: mean over problems; loss: what is lost of it, its interval draws problems anew; tokens: of a "
+            "response; changed: share of them that are other ones now; last at: where the "
             "last replaced token stands, as a share of the response; behind it the policy went on",
             f"loss of the highest over loss of the lowest: {told}; EP-GRPO's: over {PUBLISHED_RATIO}, of other policies",
         ]
@@ -187,6 +199,7 @@ class Perturbation:
             interval,
             f"{it['entropy']:.3f}",
             f"{it['tokens']:.1f}",
+            f"{it['changed']:.2f}",
             f"{it['last']:.2f}",
         )
 
@@ -216,6 +229,7 @@ def _figures(rows: Sequence[dict], sampled_P: Sequence[float]) -> dict:
     return {
         "perturbed": len(rows),
         "accuracy": float(np.mean(perturbed_P)),
+        "changed": float(np.mean(np.concatenate([_changed(row) for row in rows]))),
         "loss": float(losses_P.mean()),
         "loss_low": low,
         "loss_high": high,
@@ -223,6 +237,10 @@ def _figures(rows: Sequence[dict], sampled_P: Sequence[float]) -> dict:
         "tokens": float(np.mean([len(row["positions"]) for row in rows])),
         "last": float(np.mean([(row["positions"][-1] + 1) / row["tokens"] for row in rows])),
     }
+
+
+def _changed(row: dict) -> np.ndarray:
+    return np.not_equal(row["original_ids"], row["replacing_ids"])
 
 
 def _by_problem(rows: Sequence[dict], key: str) -> list[float]:

@@ -14,7 +14,7 @@ from edge_lightning.layers import uncompiled
 from edge_lightning.policy import Policy
 from edge_lightning.types import Response, Sampling
 
-Replacement = Literal["sampled_other", "uniform", "original"]
+Replacement = Literal["sampled_other", "sampled", "uniform", "original"]
 
 
 def plain_tokens(policy: Policy) -> Tensor:
@@ -49,10 +49,12 @@ def other_tokens(
     how: Replacement,
     temperature: float,
 ) -> list[int]:
-    """A token for each place, never the original nor a special one.
+    """A token for each place, never a special one, and where the name does not say otherwise never the original.
 
         sampled_other: p(v) = softmax(z / T)_v / sum_w softmax(z / T)_w,   uniform: p(v) = 1 / count
         v, w: plain tokens that are not the original
+
+    `sampled` leaves the original among them, so that a sure place mostly keeps its token.
 
     `original` gives the original tokens back: what going on from there costs by itself.
 
@@ -65,8 +67,9 @@ def other_tokens(
     if how == "original":
         return list(original_K)
     allowed_KV = plain_V.expand(len(original_K), -1).clone()
-    allowed_KV[torch.arange(len(original_K)), torch.tensor(original_K)] = False
-    weighed_KV = logits_KV if how == "sampled_other" else torch.zeros_like(logits_KV)
+    if how != "sampled":
+        allowed_KV[torch.arange(len(original_K)), torch.tensor(original_K)] = False
+    weighed_KV = torch.zeros_like(logits_KV) if how == "uniform" else logits_KV
     masked_KV = weighed_KV.masked_fill(~allowed_KV, -torch.inf)
     uniforms = torch.tensor(uniforms_K, dtype=torch.float64)
     return draw(masked_KV, uniforms, Sampling(temperature))[0].tolist()

@@ -179,9 +179,9 @@ class Perturbation:
         table = Table(header, (as_sampled, *(self._cells(which, it) for which, it in found.items())))
         told = f"{ratio:.1f}" if defined else "none, since one of them is not above 0"
         notes = [
-            "accuracy: mean over problems; loss: what is lost of it, its interval draws problems anew; tokens: of a "
-            "response; changed: share of them that are other ones now; last at: where the "
-            "last replaced token stands, as a share of the response; behind it the policy went on",
+            "accuracy: mean over problems; loss: what is lost of it, its interval draws problems anew; tokens: replaced in a "
+            "response; changed: share of them that are others now; last at: where the last of them stands, as a share of the "
+            "response; behind it the policy went on",
             f"loss of the highest over loss of the lowest: {told}; EP-GRPO's: over {PUBLISHED_RATIO}, of other policies",
         ]
         if self.replace_with == "original":

@@ -179,8 +179,8 @@ class Perturbation:
         table = Table(header, (as_sampled, *(self._cells(which, it) for which, it in found.items())))
         told = f"{ratio:.1f}" if defined else "none, since one of them is not above 0"
         notes = [
-            "accuracy: mean over problems; loss: what is lost of it, its interval draws problems anew; tokens: replaced in a "
-            "response; changed: share of them that are others now; last at: where the last of them stands, as a share of the "
+            "accuracy: mean over problems; loss: what is lost of it, its interval draws problems anew; tokens: replaced in "
+            "a response; changed: share of them that are others now; last at: where the last one stands, as a share of the "
             "response; behind it the policy went on",
             f"loss of the highest over loss of the lowest: {told}; EP-GRPO's: over {PUBLISHED_RATIO}, of other policies",
         ]

@@ -36,6 +36,7 @@ def analyze(cfg: DictConfig, folder: Path) -> None:
     from edge_lightning.analysis.sampling import measured, sampled
     from edge_lightning.cli.build import build_policy, built
     from edge_lightning.cli.checks import length_limit
+    from edge_lightning.cli.schema import check_call
     from edge_lightning.cli.validate import adapters_in, policy_source
     from edge_lightning.evaluation.progress import Display
     from edge_lightning.experience import Pipeline
@@ -46,6 +47,7 @@ def analyze(cfg: DictConfig, folder: Path) -> None:
 
     hush()
     start, clock = time.time(), Stopwatch()
+    check_call(policy_source, {"ckpt": cfg.ckpt}, "")
     path, checkpoint = policy_source(cfg.ckpt)
     with open_dict(cfg):
         cfg.model.path = path
@@ -144,6 +146,9 @@ def _check(cfg: DictConfig) -> None:
     require_at_least_one("rollout.group_size", cfg.rollout.group_size)
     for key in ("problems", "responses_at_a_time", "micro_batch_tokens"):
         require_at_least_one(key, cfg[key])
+    name = cfg.analysis.get("name")
+    if not name or "/" in str(name):
+        raise UserError(f"analysis.name={name}: a name without / expected, since files bear it")
 
 
 def _problems(cfg: DictConfig, reward, measure: Callable[[Problem], int]) -> tuple[list[Problem], dict[str, int]]:

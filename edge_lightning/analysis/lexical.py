@@ -105,7 +105,7 @@ class Lexical:
     def _findings(
         self, figures: Sequence[WordFigures], shown: dict[str, list[WordFigures]], count: int, of_ends: dict[str, int]
     ) -> Findings:
-        tables = {f"{end} {100 * self.share:.3g} %": _table(shown[end], end) for end in ENDS}
+        tables = {f"{end} {100 * self.share:.3g} %": _table(shown[end], end, self.unit) for end in ENDS}
         told = (
             f"{count:,} {self.unit}s, {len(figures):,} different ones; z: of the log-odds of an end against all other "
             f"{self.unit}s, with a prior of {self.prior_words:g}; shown: those that come {self.minimum_count} times or more"
@@ -183,7 +183,7 @@ def visible(word: str) -> str:
     return word.translate({ord(" "): "␣", ord("\n"): "⏎", ord("\t"): "⇥"})
 
 
-def _table(shown: Sequence[WordFigures], end: str) -> Table:
+def _table(shown: Sequence[WordFigures], end: str, unit: str) -> Table:
     rows = [
         (
             visible(it.word),
@@ -195,7 +195,7 @@ def _table(shown: Sequence[WordFigures], end: str) -> Table:
         )
         for it in shown
     ]
-    return Table(("word", "z", "log-odds", "there", "in all", "mean entropy"), tuple(rows))
+    return Table((unit, "z", "log-odds", "there", "in all", "mean entropy"), tuple(rows))
 
 
 def _csv(figures: Sequence[WordFigures]) -> bytes:

@@ -28,7 +28,7 @@ SMOL = [
     "rollout.reflection_limit=128",
 ]
 UNPRUNED = ["module.leave_out_zero_advantage=false"]
-NO_SHARES = ["module.gradient_shares_every_n_steps=null"]
+ALIKE = ["module.gradient_shares_every_n_steps=null", "optimizer.lr=1e-6"]  # as TRL's twin: the policy stays what it is
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def settings(model: Path) -> list[Setting]:
         base = [*SMOL, f"model.path={model}"] if policy == "smollm2" else []
         path = model if policy == "smollm2" else TINY
         threads = 2 if policy == "smollm2" else 1
-        overrides = (*base, *NO_SHARES, f"ablation={ablation}", f"cpu_threads={threads}", *more)
+        overrides = (*base, *ALIKE, f"ablation={ablation}", f"cpu_threads={threads}", *more)
         return Setting(f"{policy}-{name}", overrides, threads, path, **kw)
 
     found = []

@@ -78,9 +78,9 @@ def against_trl(folder: Path) -> str:
     lines = [
         "## Beside TRL",
         "TRL's GRPOTrainer 1.16 on the same prompts, lengths, dtype and threads, sampling with transformers, training on 8",
-        "responses at once (SmolLM2; faster than all 32) or on all (tiny). How many times as long it takes, by the medians of",
-        "each round: the step, a generated token, and the training part a token, since each samples its own responses. TRL",
-        "leaves no response out.",
+        "responses at once (SmolLM2; faster than all 32) or on all (tiny). How many times as long it takes, by the medians",
+        "of each round: the step, a generated token, and the training part a token, since each samples its own responses.",
+        "TRL leaves no response out.",
         "",
         "| setting | rounds | step | per token | training per token | TRL step | our step | TRL tokens | our tokens |",
         "|---" * 9 + "|",

@@ -53,10 +53,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn. Temperature 0 is greedy."""
+    """How tokens are drawn: from the `top_k` likeliest (None: all), of those from the fewest with a share of `top_p`.
+
+    Temperature 0 is greedy.
+    """
 
     temperature: float = 1.0
     top_p: float = 1.0
+    top_k: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,15 +99,20 @@ def largest_gap(policy: Policy, requests, generations, *, temperature: float) ->
     )
 
 
-def nucleus_logprobs(policy: Policy, request: Request, token_ids, *, top_p: float) -> list[float]:
-    """log(p / sum of the nucleus), the nucleus grown token by token from the likeliest until it reaches top_p."""
+def nucleus_logprobs(
+    policy: Policy, request: Request, token_ids, *, top_p: float = 1.0, top_k: int | None = None, temperature: float = 1.0
+) -> list[float]:
+    """log(p / sum of the nucleus), the nucleus grown from the likeliest token until it has a share of top_p of the top_k."""
     values = []
-    for probabilities, token in zip(response_logits(policy, request, token_ids).softmax(-1).tolist(), token_ids):
+    logits = response_logits(policy, request, token_ids) / temperature
+    for probabilities, token in zip(logits.softmax(-1).tolist(), token_ids):
         mass, members = 0.0, set()
-        for member in sorted(range(len(probabilities)), key=lambda v: -probabilities[v]):
+        ranked = sorted(range(len(probabilities)), key=lambda v: -probabilities[v])[:top_k]
+        whole = sum(probabilities[v] for v in ranked)
+        for member in ranked:
             mass += probabilities[member]
             members.add(member)
-            if mass >= top_p:
+            if top_p < 1 and mass / whole >= top_p:
                 break
         assert token in members
         values.append(torch.tensor(probabilities[token] / mass).log().item())

@@ -66,12 +66,18 @@ def test_a_row_that_cannot_be_scored_is_refused_not_dropped(tmp_path):
         ({"response_limit": 0}, "evaluation.benchmarks.smoke.response_limit=0: at least 1 expected"),
         ({"temperature": -0.1}, "temperature=-0.1, top_p=0.9: a temperature from 0"),
         ({"top_p": 1.1}, "temperature=0.7, top_p=1.1: a temperature from 0"),
+        ({"top_k": 0}, "evaluation.benchmarks.smoke.top_k=0: at least 1 expected"),
         ({"top_p": 0.0}, "top_p=0.0: a temperature from 0 .* and 0 < top_p <= 1 expected"),
     ],
 )
 def test_what_cannot_be_is_refused(wrong, message):
     with pytest.raises(UserError, match=message):
         replace(BENCHMARK, **wrong)
+
+
+def test_top_k_reaches_the_engine_and_is_all_tokens_by_default():
+    assert replace(BENCHMARK, top_k=20).sampling == Sampling(0.7, 0.9, 20)
+    assert BENCHMARK.sampling == Sampling(0.7, 0.9, None)
 
 
 def test_greedy_responses_may_be_asked_for():

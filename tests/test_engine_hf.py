@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -89,6 +90,51 @@ def test_draw_leaves_out_what_lies_outside_the_nucleus():
     )
     assert tokens.tolist() == [1, 1, 2]
     assert logprobs.exp().tolist() == pytest.approx([0.625, 0.625, 0.375], abs=1e-6)
+
+
+def test_draw_takes_none_but_the_likeliest_tokens():
+    # .4 and .3 of .7 are 4/7 and 3/7: the first up to u = .571
+    logits = torch.tensor([[0.1, 0.4, 0.2, 0.3]]).log().expand(4, 4)
+    uniforms = torch.tensor([0.0, 0.571, 0.572, 0.999], dtype=torch.float64)
+    tokens, logprobs = draw(logits, uniforms, Sampling(top_k=2))
+    assert tokens.tolist() == [1, 1, 3, 3]
+    assert logprobs.exp().tolist() == pytest.approx([4 / 7, 4 / 7, 3 / 7, 3 / 7], abs=1e-6)
+    for everything in (4, 9, None):
+        assert draw(logits, uniforms, Sampling(top_k=everything))[0].tolist() == [0, 2, 2, 3]
+
+
+def test_draw_takes_the_nucleus_of_the_likeliest_tokens():
+    # shares of the top 3 are 4/9, 3/9, 2/9: two reach .71 (.778); of all tokens .4 + .3 is .7, so a third is taken
+    logits = torch.tensor([[0.1, 0.4, 0.2, 0.3]]).log().expand(2, 4)
+    uniforms = torch.tensor([0.0, 0.999], dtype=torch.float64)
+    assert draw(logits, uniforms, Sampling(top_p=0.71, top_k=3))[0].tolist() == [1, 3]
+    assert draw(logits, uniforms, Sampling(top_p=0.71))[0].tolist() == [1, 3]
+    assert draw(logits, uniforms, Sampling(top_p=0.71, top_k=3))[1].exp().tolist() == pytest.approx([4 / 7, 3 / 7], abs=1e-6)
+    assert draw(logits, uniforms, Sampling(top_p=0.71))[1].exp().tolist() == pytest.approx([4 / 9, 3 / 9], abs=1e-6)
+
+
+def test_a_greedy_draw_knows_no_top_k():
+    logits = torch.tensor([[0.1, 0.4, 0.2, 0.3]]).log()
+    token, logprob = draw(logits, torch.zeros(1, dtype=torch.float64), Sampling(temperature=0.0, top_k=2))
+    assert (token.tolist(), logprob.exp().tolist()) == ([1], pytest.approx([0.4]))
+
+
+def test_tokens_as_likely_as_the_last_are_left_in():
+    logits = torch.tensor([[0.2, 0.4, 0.2, 0.2]]).log().expand(4, 4)
+    tokens, _ = draw(logits, torch.tensor([0.1, 0.3, 0.7, 0.9], dtype=torch.float64), Sampling(top_k=2))
+    assert tokens.tolist() == [0, 1, 2, 3]
+
+
+EAPO = {"temperature": 0.7, "top_p": 0.8, "top_k": 20}
+
+
+@pytest.mark.parametrize("sampling", [Sampling(top_k=3), Sampling(**EAPO)])
+def test_logprobs_are_renormalised_over_the_top_k(policy, sampling):
+    requests = requests_of(policy, each=4)
+    generations = pushed_engine(policy).generate(requests, sampling, weights_version=0)
+    for request, generation in zip(requests, generations):
+        expected = nucleus_logprobs(policy, request, generation.token_ids, **asdict(sampling))
+        assert generation.logprobs == pytest.approx(expected, abs=1e-4)
 
 
 def test_an_end_is_kept_and_a_cut_has_none(policy):

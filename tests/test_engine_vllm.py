@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from tests.engine_fixtures import (
     nucleus_logprobs,
     perturb,
     requests_of,
+    response_logits,
     tiny_policy,
 )
 
@@ -72,10 +74,39 @@ def test_logprobs_are_renormalised_over_the_nucleus(engine, policy):
 
 
 @slow
+@pytest.mark.parametrize("sampling", [Sampling(top_k=3), Sampling(1.0, 0.9, 5), Sampling(0.7, 0.8, 20)])
+def test_no_engine_ever_samples_a_token_outside_the_top_k(engine, policy, sampling):
+    """The fixture's own ranking of the policy's logits says which tokens these are, and what their log-probabilities."""
+    hf = HfEngine(policy=policy, folder=".", max_model_len=128)
+    hf.push_weights(policy, 0)
+    requests = requests_of(policy, each=16)
+    seen = []
+    for one in (engine, hf):
+        generations = one.generate(requests, sampling, weights_version=0)
+        ranks = []
+        for request, generation in zip(requests, generations):
+            expected = nucleus_logprobs(policy, request, generation.token_ids, **asdict(sampling))
+            assert generation.logprobs == pytest.approx(expected, abs=1e-4)
+            logits = response_logits(policy, request, generation.token_ids)
+            chosen = logits.gather(1, torch.tensor(generation.token_ids)[:, None])
+            ranks += (logits > chosen).sum(1).tolist()
+        assert max(ranks) < sampling.top_k
+        seen.append(torch.tensor(ranks).bincount(minlength=sampling.top_k) / len(ranks))
+    assert (seen[0] - seen[1]).abs().max() < 0.08  # 64 responses each, drawn by different generators
+    unbounded = engine.generate(requests, Sampling(sampling.temperature, sampling.top_p), weights_version=0)
+    outside = 0
+    for request, generation in zip(requests, unbounded):
+        logits = response_logits(policy, request, generation.token_ids)
+        chosen = logits.gather(1, torch.tensor(generation.token_ids)[:, None])
+        outside += int(((logits > chosen).sum(1) >= sampling.top_k).sum())
+    assert outside > 0  # top_k is what kept them out
+
+
+@slow
 def test_both_engines_give_one_greedy_generation(engine, policy):
     hf = HfEngine(policy=policy, folder=".", max_model_len=128)
     hf.push_weights(policy, 0)
-    for sampling in (Sampling(temperature=0.0), Sampling(temperature=0.0, top_p=0.5)):
+    for sampling in (Sampling(temperature=0.0), Sampling(temperature=0.0, top_p=0.5, top_k=2)):
         for one, two in zip(*(e.generate(requests_of(policy), sampling, weights_version=0) for e in (engine, hf))):
             assert (one.token_ids, one.finish_reason) == (two.token_ids, two.finish_reason)
             assert one.logprobs == pytest.approx(two.logprobs, abs=1e-4)

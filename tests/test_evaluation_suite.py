@@ -350,6 +350,7 @@ def test_a_finished_benchmark_that_lost_a_row_is_refused(tiny_policy, tmp_path):
 CHANGES = {
     "temperature": replace(EXAM, benchmark=replace(BENCHMARK, temperature=0.8)),
     "top_p": replace(EXAM, benchmark=replace(BENCHMARK, top_p=0.8)),
+    "top_k": replace(EXAM, benchmark=replace(BENCHMARK, top_k=20)),
     "samples": replace(EXAM, benchmark=replace(BENCHMARK, samples=3)),
     "response_limit": replace(EXAM, benchmark=replace(BENCHMARK, response_limit=21)),
     "seed": replace(EXAM, benchmark=replace(BENCHMARK, seed=1)),

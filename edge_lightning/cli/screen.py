@@ -21,7 +21,7 @@ from edge_lightning.cli.resume import refuse_changes, refuse_finished, refuse_se
 from edge_lightning.errors import UserError
 from edge_lightning.types import Problem, Provenance
 
-SAMPLING = ("samples", "temperature", "top_p", "prompt_limit", "response_limit", "seed", "responses_at_a_time")
+SAMPLING = ("samples", "temperature", "top_p", "top_k", "prompt_limit", "response_limit", "seed", "responses_at_a_time")
 
 
 def screen(cfg: DictConfig, folder: Path) -> None:

@@ -128,10 +128,11 @@ class HfEngine:
 def draw(logits_BV: Tensor, uniforms_B: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """One token a row by inversion, and its log-probability.
 
-        logp = log_softmax(logits / T, over the nucleus),   token = min {v : sum_{w <= v} p_w > u}
+        logp = log_softmax(logits / T, over what is left),   token = min {v : sum_{w <= v} p_w > u}
 
-    The nucleus is the smallest set of likeliest tokens with a sum of at least top_p; it is renormalised. A greedy
-    draw takes the likeliest token and log_softmax(logits), T = 1. Both as vLLM's processed_logprobs.
+    What is left are the top_k likeliest tokens (all that are as likely as the last of them too), renormalised, and of these
+    the nucleus: the smallest set of likeliest tokens with a sum of at least top_p, renormalised. A greedy draw takes the
+    likeliest token and log_softmax(logits), T = 1. All as vLLM's processed_logprobs.
 
     Args:
         uniforms_B: in [0, 1), float64.
@@ -144,6 +145,8 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, sampling: Sampling) -> tuple[Ten
         logprobs_BV = logits_BV.log_softmax(-1)
     else:
         logits_BV = logits_BV / sampling.temperature
+        if sampling.top_k is not None:
+            logits_BV = likeliest(logits_BV, sampling.top_k)
         if sampling.top_p < 1:
             logits_BV = nucleus(logits_BV, sampling.top_p)
         logprobs_BV = logits_BV.log_softmax(-1)
@@ -152,6 +155,12 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, sampling: Sampling) -> tuple[Ten
         token_B = torch.searchsorted(cumulative_BV, threshold_B[:, None], right=True)[:, 0]
         token_B = token_B.clamp(max=logits_BV.shape[1] - 1)
     return token_B, logprobs_BV.gather(1, token_B[:, None])[:, 0]
+
+
+def likeliest(logits_BV: Tensor, top_k: int) -> Tensor:
+    """The logits, minus infinity where they are below the top_k-th largest."""
+    least_B1 = logits_BV.topk(min(top_k, logits_BV.shape[1])).values[:, -1:]
+    return logits_BV.masked_fill(logits_BV < least_B1, -torch.inf)
 
 
 def nucleus(logits_BV: Tensor, top_p: float) -> Tensor:

@@ -157,8 +157,8 @@ class VllmEngine:
     def generate(self, requests: Sequence[Request], sampling: Sampling, *, weights_version: int) -> list[Generation]:
         """One generation per request, in order; a response depends on its seed and not on its neighbours.
 
-        Log-probabilities are log_softmax(logits / T), renormalised over the nucleus where top_p < 1. Greedy ones are
-        log_softmax(logits), whatever top_p.
+        Log-probabilities are log_softmax(logits / T), renormalised over what top_k and then top_p < 1 leave. Greedy ones are
+        log_softmax(logits), whatever top_k and top_p.
 
         Raises:
             StaleWeightsError: another version was pushed last, or the engine sleeps.
@@ -200,7 +200,7 @@ class VllmEngine:
             n=1,  # vLLM seeds the children of n > 1 with seed + 1, seed + 2, ...: another request's
             temperature=sampling.temperature,
             top_p=sampling.top_p,
-            top_k=-1,
+            top_k=0 if sampling.top_k is None else sampling.top_k,
             max_tokens=allowed_tokens(request, self.max_model_len),
             seed=request.seed,  # torch's CPU generator heeds the low 32 bits
             stop_token_ids=self._stop_token_ids,  # without a tokenizer vLLM knows no other end

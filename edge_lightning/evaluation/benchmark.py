@@ -24,7 +24,7 @@ class Benchmark:
         prompt: the text around a problem; None for the run's own.
         prompt_limit: tokens of a prompt; a longer one is refused, since every problem is to be scored.
         samples: responses per problem (n).
-        temperature, top_p: of sampling.
+        temperature, top_p, top_k: of sampling; top_k None: from all tokens.
         response_limit: new tokens of a response.
         k: the k of pass@k, each at most n.
         seed: of sampling, the same for every run and step, so that two evaluations differ by their policies alone.
@@ -42,6 +42,7 @@ class Benchmark:
     top_p: float
     response_limit: int
     k: tuple[int, ...] = (1,)
+    top_k: int | None = None
     seed: int = 0
     responses_at_a_time: int = 256
     keys: str | None = None
@@ -52,7 +53,7 @@ class Benchmark:
                 f"evaluation.benchmarks: name={self.name!r}: a name without / expected, since files bear it, and not "
                 f"{AVERAGE!r}, which the figures over all benchmarks have"
             )
-        for name in ("prompt_limit", "samples", "response_limit", "responses_at_a_time"):
+        for name in ("prompt_limit", "samples", "response_limit", "responses_at_a_time", "top_k"):
             require_at_least_one(self.key(name), getattr(self, name))
         if not 0 <= self.temperature <= 100 or not 0 < self.top_p <= 1:
             raise UserError(
@@ -68,7 +69,7 @@ class Benchmark:
 
     @property
     def sampling(self) -> Sampling:
-        return Sampling(self.temperature, self.top_p)
+        return Sampling(self.temperature, self.top_p, self.top_k)
 
     def exam(self, held_out: Sequence[Problem], prompt: Prompt) -> Exam:
         """The benchmark with its problems.

@@ -50,7 +50,7 @@ def fingerprint(exam: Exam, *, engine: Engine, policy: Policy, weights_version: 
     """
     benchmark = exam.benchmark
     decides = [type(engine).__name__, policy.checksum(), weights_version, benchmark.name, benchmark.seed, benchmark.samples]
-    decides += [benchmark.temperature, benchmark.top_p]
+    decides += [benchmark.temperature, benchmark.top_p, benchmark.top_k]
     for problem in exam.problems:
         ids = exam.prompt(problem, policy.tokenizer)
         limit = min(benchmark.response_limit, engine.max_model_len - len(ids))

@@ -12,6 +12,7 @@ NO_CORRECTION = {"correction": "NoCorrection"}
 NO_EDA = {"credit": "NoCredit"}
 REFLECTION_ALONE = {"correction.reflect": 1.0, "correction.answer": 0.0, "correction.reference": 0.0}
 WRONG_ANSWER = {"correction.answer": 0.5, "correction.reference": 0.0, "correction.answer_given": "wrong"}
+EP_GRPO = NO_CORRECTION | {"credit": "EPGRPO", "objective.aggregation": "group_token_mean"}
 BUNDLES = {
     "full": {},
     "grpo": NO_CORRECTION | NO_EDA,
@@ -49,11 +50,11 @@ BUNDLES = {
     "top_entropy": NO_CORRECTION | {"credit": "TopEntropy"},
     "hapo": NO_CORRECTION | {"credit": "HAPO"},
     "rl_zvp": NO_CORRECTION | {"credit": "RLZVP"},
-    "ep_grpo": NO_CORRECTION | {"credit": "EPGRPO"},
-    "ep_grpo_eg": NO_CORRECTION | {"credit": "EPGRPO"},
-    "ep_grpo_ips": NO_CORRECTION | {"credit": "EPGRPO"},
-    "ep_grpo_eg_ips": NO_CORRECTION | {"credit": "EPGRPO"},
-    "ep_grpo_ips_zvd": NO_CORRECTION | {"credit": "EPGRPO"},
+    "ep_grpo": EP_GRPO,
+    "ep_grpo_eg": EP_GRPO,
+    "ep_grpo_ips": EP_GRPO,
+    "ep_grpo_eg_ips": EP_GRPO,
+    "ep_grpo_ips_zvd": EP_GRPO,
 }
 EP_GRPO_PARTS = {  # entropy gate, progress signal, its anchor in tied groups
     "ep_grpo": (True, True, True),

@@ -153,6 +153,29 @@ def test_left_out_tokens_stay_in_the_denominator_of_a_token_mean(policy):
     assert relative(found, without * sum(tokens[:3]) / sum(tokens)) < 1e-5
 
 
+def test_a_mean_over_groups_weighs_each_problem_alike_and_does_not_depend_on_micro_batches(policy):
+    """Groups of three and of one response: 1/2 of the loss each, whatever their tokens, written out and in pieces."""
+    step = rollout(rights=(1, 0, 0, 1), sizes=(3, 1), advantage=NoAdvantage())
+    step.advantages_B = torch.ones(4)
+    by_group = {"credit": NoCredit(), "objective": PolicyGradient(aggregation="group_token_mean")}
+    whole, module = gradients(policy, step, **by_group)
+    split, other = gradients(policy, step, **by_group, micro_batch_tokens=1)
+    assert other.forwards > module.forwards
+    assert relative(split, whole) < 1e-5
+    assert other.update.loss == pytest.approx(module.update.loss, abs=1e-6)
+    policy.zero_grad()
+    loss = 0.0
+    tokens = [len(r.completion_ids) for r in step.responses]
+    for r, of_group in zip(step.responses, [sum(tokens[:3])] * 3 + [tokens[3]]):
+        ids = torch.tensor([r.prompt_ids + r.completion_ids])
+        log_p = policy.model(input_ids=ids).logits[0, len(r.prompt_ids) - 1 : -1].log_softmax(-1)
+        loss = loss - log_p.gather(-1, torch.tensor(r.completion_ids)[:, None]).sum() / (2 * of_group)
+    loss.backward()
+    expected = torch.cat([p.grad.flatten() for p in policy.parameters()])
+    assert relative(whole, expected) < 1e-4
+    assert relative(gradients(policy, step, credit=NoCredit())[0], expected) > 0.05  # the mean over responses is another
+
+
 @pytest.mark.parametrize(("step", "scored"), [(0, True), (1, False), (2, True)])
 def test_entropies_are_scored_every_n_steps_from_the_first(policy, step, scored):
     _, module = gradients(policy, replace(rollout(), step=step), credit=NoCredit(), entropy_every_n_steps=2)

@@ -183,7 +183,7 @@ def test_a_wrong_prefix_is_found_in_a_micro_batch_that_begins_later():
     ("wrong", "message"),
     [
         ({"injected_tokens": "dropped"}, "as_sampled, masked, supervised, shaped expected"),
-        ({"aggregation": "sum"}, "response_mean, token_mean or token_sum expected"),
+        ({"aggregation": "sum"}, "one of response_mean, token_mean, group_token_mean, token_sum expected"),
         ({"supervised_weight": 0.0}, "set objective.injected_tokens=masked for no gradient"),
         ({"supervised_weight": math.nan}, "supervised_weight=nan: above 0 expected"),
         ({"shaping_gamma": 0.0}, "above 0 expected, 0.1 is usual"),

@@ -14,6 +14,7 @@ from edge_lightning.objective.surrogates import CappedWeight, SequenceClip, Toke
 from edge_lightning.packing import pack
 from edge_lightning.tokens import Forward
 from tests.by_hand import response
+from tests.ranks import on_ranks
 
 RESPONSE_N = torch.tensor([0, 0, 1, 1, 1])
 
@@ -89,6 +90,50 @@ def test_token_sum_divides_by_a_constant_length():
     assert weights.tolist() == [1 / 32] * 5
 
 
+# four responses of 2, 3, 1 and 4 tokens; the first and the third are of one problem: groups of 3 and of 7 tokens
+LENGTHS = torch.tensor([2, 3, 1, 4])
+GROUP_B = torch.tensor([0, 1, 0, 1])
+OF_ALL = torch.arange(4).repeat_interleave(LENGTHS)
+BY_GROUP = [1 / 6] * 2 + [1 / 14] * 3 + [1 / 6] + [1 / 14] * 4  # 1 / (2 groups x 3 tokens), 1 / (2 x 7)
+
+
+def test_group_token_mean_is_the_token_mean_of_each_group_then_the_mean_over_groups():
+    totals = StepTotals.of(OF_ALL, GROUP_B, 2)
+    assert (totals.responses, totals.tokens, totals.tokens_G.tolist()) == (4, 10, [3, 7])
+    weights = Aggregation("group_token_mean")(OF_ALL, totals)
+    assert weights.tolist() == near(BY_GROUP)
+    assert weights.sum().item() == near(1.0)
+    # gains of 1 in the first group and 0 in the second: half of the problems, though 3 tokens of 10 and 2 responses of 4
+    assert (weights * (GROUP_B[OF_ALL] == 0)).sum().item() == near(0.5)
+
+
+def test_group_token_mean_of_a_micro_batch_divides_by_the_whole_group():
+    totals = StepTotals.of(OF_ALL, GROUP_B, 2)
+    second_and_third = OF_ALL[2:6]
+    assert Aggregation("group_token_mean")(second_and_third, totals).tolist() == near(BY_GROUP[2:6])
+
+
+@pytest.mark.parametrize(
+    "ranks", [[[0, 2], [1, 3]], [[0, 1], [2, 3]], [[3], [0, 1, 2]]]
+)  # groups whole, and spread over ranks
+def test_group_token_mean_does_not_depend_on_ranks(ranks):
+    def work(rank, all_reduce):
+        mine = torch.tensor(ranks[rank])
+        response_N = torch.arange(len(mine)).repeat_interleave(LENGTHS[mine])
+        totals = StepTotals.of(response_N, GROUP_B[mine], 2, all_reduce)
+        assert (totals.responses, totals.tokens) == (4, 10)
+        return Aggregation("group_token_mean")(response_N, totals).tolist()
+
+    starts = [0, 2, 5, 6, 10]
+    for members, found in zip(ranks, on_ranks(work, 2)):
+        assert found == near([w for i in members for w in BY_GROUP[starts[i] : starts[i + 1]]])
+
+
+def test_a_mean_over_groups_needs_groups():
+    with pytest.raises(ValueError, match="group_token_mean needs the tokens of each group"):
+        Aggregation("group_token_mean")(RESPONSE_N, StepTotals(responses=4, tokens=10))
+
+
 def test_mismatch_weights_by_hand():
     # p_old / p_engine = 3, 1.5, 0.3, 1; the last token was put in
     engine = torch.tensor([-1.0, -1.0, -1.0, -1.0, math.nan])
@@ -120,7 +165,10 @@ def test_mismatch_weighs_the_gradient_of_sampled_tokens(kind, expected):
         (lambda: PolicyGradient(mismatch="other"), "objective.mismatch=other: one of none, tis, mis expected"),
         (lambda: PolicyGradient(mismatch="tis", mismatch_high=0.5), "mismatch_high=0.5: 0 <= low <= 1 <= high"),
         (lambda: PolicyGradient(aggregation="token_sum"), "objective.constant_length=None: at least 1 expected"),
-        (lambda: PolicyGradient(aggregation="sum"), "response_mean, token_mean or token_sum expected"),
+        (
+            lambda: PolicyGradient(aggregation="sum"),
+            "one of response_mean, token_mean, group_token_mean, .* expected",
+        ),
     ],
 )
 def test_values_out_of_range_are_refused(make, message):

@@ -12,6 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from edge_lightning.collective import AllReduce, alone
 from edge_lightning.errors import UserError
 from edge_lightning.tokens import Forward, TokenBatch
 from edge_lightning.types import Response
@@ -19,10 +20,29 @@ from edge_lightning.types import Response
 
 @dataclass(frozen=True)
 class StepTotals:
-    """Counts of a whole step over all ranks, responses without gradient included."""
+    """Counts of a whole step over all ranks, responses without gradient included.
+
+    Attributes:
+        tokens_G: of each group; None where nobody counted them.
+        group_B: index of the group of each response of this rank.
+    """
 
     responses: int
     tokens: int
+    tokens_G: Tensor | None = None
+    group_B: Tensor | None = None
+
+    @classmethod
+    def of(cls, response_N: Tensor, group_B: Tensor, groups: int, all_reduce: AllReduce = alone) -> StepTotals:
+        """Counted from the tokens of this rank's responses and the groups that these belong to.
+
+        Args:
+            response_N: index of each token's response.
+            groups: of the step; a group may be spread over ranks.
+        """
+        tokens_G = all_reduce(group_B[response_N].bincount(minlength=groups), "sum")
+        responses = all_reduce(torch.tensor([len(group_B)]), "sum")
+        return cls(int(responses), int(tokens_G.sum()), tokens_G, group_B)
 
 
 @dataclass(frozen=True)
@@ -81,14 +101,19 @@ class Objective(Protocol):
         """
 
 
+AGGREGATIONS = ("response_mean", "token_mean", "group_token_mean", "token_sum")
+
+
 class Aggregation:
     """The weight of each token's term in the loss.
 
         response_mean   1 / (B L_i): the token mean of each response, then the mean over all responses of the step
         token_mean      1 / N:       the mean over all response tokens of the step
+        group_token_mean  1 / (P N_g):  the mean over all tokens of a group, then the mean over groups
         token_sum       1 / (B C):   the sum over a response's tokens by a constant length, then the mean over responses
 
-    Source of the last: Dr. GRPO (arXiv:2503.20783); long responses weigh more, whatever the others' lengths.
+    Sources: EP-GRPO (arXiv:2605.04960), Eq. 5, for the third, where a problem counts as much as another, however long its
+    responses are; Dr. GRPO (arXiv:2503.20783) for the last, where long responses weigh more, whatever the others' lengths.
 
     Args:
         constant_length: C, tokens; the response limit is usual.
@@ -97,8 +122,8 @@ class Aggregation:
     """
 
     def __init__(self, name: str, constant_length: int | None = None):
-        if name not in ("response_mean", "token_mean", "token_sum"):
-            raise UserError(f"objective.aggregation={name}: response_mean, token_mean or token_sum expected")
+        if name not in AGGREGATIONS:
+            raise UserError(f"objective.aggregation={name}: one of {', '.join(AGGREGATIONS)} expected")
         if name == "token_sum" and not (constant_length and constant_length > 0):
             raise UserError(
                 f"objective.constant_length={constant_length}: at least 1 expected with objective.aggregation=token_sum"
@@ -109,11 +134,18 @@ class Aggregation:
     def __call__(self, response_N: Tensor, totals: StepTotals) -> Tensor:
         """Args:
         response_N: index of each token's response; each response stands in the micro-batch with all of its tokens.
+        Raises:
+            ValueError: the mean is over groups, and the totals have no groups.
         """
         if self.name == "token_mean":
             return torch.full((len(response_N),), 1.0 / totals.tokens, device=response_N.device)
         if self.name == "token_sum":
             weight = 1.0 / (totals.responses * self.constant_length)
             return torch.full((len(response_N),), weight, device=response_N.device)
+        if self.name == "group_token_mean":
+            if totals.tokens_G is None:
+                raise ValueError("group_token_mean needs the tokens of each group; count them with StepTotals.of")
+            tokens_N = totals.tokens_G[totals.group_B[response_N.cpu()]].to(response_N.device)
+            return 1.0 / (len(totals.tokens_G) * tokens_N)
         _, local_N, length = response_N.unique(return_inverse=True, return_counts=True)
         return 1.0 / (totals.responses * length[local_N])

@@ -38,7 +38,8 @@ class PolicyGradient:
             correction's positive advantage does not praise the wrong working before it.
         train_corrected: False gives no gradient to responses that correction changed, not even of the KL term; they still
             stand in the statistics of their group.
-        aggregation: `response_mean` (paper), `token_mean`, or `token_sum` over `constant_length` (Dr. GRPO).
+        aggregation: `response_mean` (paper), `token_mean`, `group_token_mean` (EP-GRPO), or `token_sum` over
+            `constant_length` (Dr. GRPO).
         mismatch: m_t for what engine and policy disagree about: `none` (1), `tis` or `mis`; see mismatch.py.
         mismatch_low, mismatch_high: bounds of the weight, the lower of `mis` alone.
         kl_coefficient: beta, of the divergence from a frozen reference policy, over the tokens that are trained on; above 0

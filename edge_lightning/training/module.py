@@ -112,7 +112,7 @@ class PolicyModule(L.LightningModule):
             self.credit,
             self.objective,
             scored,
-            StepTotals(responses=len(rollout.responses), tokens=len(scored.response_N)),
+            StepTotals.of(scored.response_N, rollout.group_B, len(rollout.problems)),
             self.device,
             self._padded_to(scored.response_N),
         )

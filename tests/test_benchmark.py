@@ -14,6 +14,7 @@ from edge_lightning.cli.multirun import result
 from edge_lightning.data.table import ProblemTable
 from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import Benchmark, Exam
+from edge_lightning.evaluation.metrics import summarize
 from edge_lightning.evaluation.published import SIZES
 from edge_lightning.prompts import ChatPrompt, PlainPrompt
 from edge_lightning.types import Problem, Sampling
@@ -67,6 +68,7 @@ def test_a_row_that_cannot_be_scored_is_refused_not_dropped(tmp_path):
         ({"temperature": -0.1}, "temperature=-0.1, top_p=0.9: a temperature from 0"),
         ({"top_p": 1.1}, "temperature=0.7, top_p=1.1: a temperature from 0"),
         ({"top_k": 0}, "evaluation.benchmarks.smoke.top_k=0: at least 1 expected"),
+        ({"rarely_solved_at_most": 25}, "smoke.rarely_solved_at_most=25: a share from 0 to 1 expected"),
         ({"top_p": 0.0}, "top_p=0.0: a temperature from 0 .* and 0 < top_p <= 1 expected"),
     ],
 )
@@ -78,6 +80,32 @@ def test_what_cannot_be_is_refused(wrong, message):
 def test_top_k_reaches_the_engine_and_is_all_tokens_by_default():
     assert replace(BENCHMARK, top_k=20).sampling == Sampling(0.7, 0.9, 20)
     assert BENCHMARK.sampling == Sampling(0.7, 0.9, None)
+
+
+def test_the_curve_of_pass_at_k_goes_by_powers_of_two_up_to_the_samples():
+    assert replace(BENCHMARK, k=None, samples=256).ks == (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    assert replace(BENCHMARK, k=None, samples=255).ks == (1, 2, 4, 8, 16, 32, 64, 128)
+    assert replace(BENCHMARK, k=None, samples=1).ks == (1,)
+    assert replace(BENCHMARK, k=[3, 4]).ks == (3, 4)
+
+
+def test_avg_at_k_tells_the_curve_up_to_its_samples():
+    for samples, highest in ((256, 256), (32, 32), (100, 64)):
+        (benchmark,) = build_benchmarks(composed("evaluation=avg_at_k", f"evaluation.samples={samples}"))
+        assert benchmark.sampling == Sampling(0.7, 0.8, 20)
+        right = [[True] * 3 + [False] * (samples - 3), [False] * samples]
+        rows = [
+            {"problem_id": p, "correct": x, "answer": None, "formatted": False, "finish_reason": "stop", "tokens": 1}
+            for p, flags in enumerate(right)
+            for x in flags
+        ]
+        found = summarize(rows, samples=samples, k=benchmark.ks)
+        curve = [value for name, value in found.items() if name.startswith("pass@")]
+        assert [name for name in found if name.startswith("pass@")] == [f"pass@{2**i}" for i in range(highest.bit_length())]
+        assert curve == sorted(curve)
+        assert (curve[0], found[f"avg@{samples}"]) == (pytest.approx(1.5 / samples), pytest.approx(1.5 / samples))
+        if highest == samples:
+            assert curve[-1] == 0.5
 
 
 def test_greedy_responses_may_be_asked_for():

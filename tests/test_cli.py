@@ -168,7 +168,15 @@ def refusal(command, line, run_dir, capfd):
         ("evaluation.benchmarks.smoke.problem_set=3", "smoke.problem_set=3: ProblemSet . null expected, int came"),
         ("evaluation.benchmarks.smoke.prompt_limit=10", "at most evaluation.benchmarks.smoke.prompt_limit=10 expected"),
         ("evaluation.benchmarks.smoke.response_limit=500", "60 of 60 problems need more than the model's 512"),
-        ("evaluation=avg_at_k evaluation.samples=4", "evaluation held_out: k=.* each between 1 and samples=4"),
+        ("evaluation=avg_at_k evaluation.samples=4 evaluation.k=[8]", r"held_out: k=\[8\], each between 1 and samples=4"),
+        (
+            "evaluation=avg_at_k evaluation.rarely_solved_by=neither",
+            "held_out.rarely_solved_by=neither: the folder of a validation of the base policy expected .* none is there",
+        ),
+        (
+            "evaluation=avg_at_k evaluation.rarely_solved_at_most=25",
+            "rarely_solved_at_most=25: a share from 0 to 1 expected",
+        ),
         (
             "evaluation=paper_suite data_folder=/nowhere",
             "/nowhere/evaluation_suite: .* none was found .*change evaluation.benchmarks.aime.problem_set.path",

@@ -1,5 +1,8 @@
 """Scores by hand."""
 
+from fractions import Fraction
+from math import comb
+
 import numpy as np
 import pytest
 
@@ -20,6 +23,20 @@ from edge_lightning.evaluation.scores import mean_with_interval, pass_at_k
 )
 def test_pass_at_k_is_the_chance_of_one_right_among_k(samples, right, k, expected):
     assert pass_at_k(samples, right, k) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("samples", [256, 1024])
+def test_pass_at_k_is_exact_for_hundreds_of_samples(samples):
+    """Against fractions: C(256, 128) has 76 digits, C(1024, 512) more than a float holds."""
+    for k in (2**i for i in range(samples.bit_length())):
+        for right in (0, 1, 2, 3, 5, samples // 2, samples - 1, samples):
+            exact = 1 - Fraction(comb(samples - right, k), comb(samples, k))
+            assert pass_at_k(samples, right, k) == float(exact)
+    assert pass_at_k(samples, 0, samples) == 0.0
+    assert pass_at_k(samples, 1, samples) == 1.0
+    assert pass_at_k(samples, 1, 1) == 1 / samples
+    assert pass_at_k(256, 1, 128) == 0.5  # one of two halves holds the right one
+    assert pass_at_k(256, 2, 128) == 1 - (128 * 127) / (256 * 255)  # both in the other half
 
 
 @pytest.mark.parametrize(("samples", "right", "k"), [(4, 1, 5), (4, 1, 0), (4, 5, 1), (4, -1, 1)])

@@ -79,10 +79,19 @@ def accuracy_table(summary: dict, columns: dict[str, dict]) -> Table:
 
 
 def responses_table(metrics: dict, heading: str) -> Table:
-    """Shares of responses with a box and of those cut at the limit, their mean length; diversity for several samples."""
+    """Shares of responses with a box and of those cut at the limit, their mean length; diversity for several samples.
+
+    Where it was asked for, diversity of the answers to problems that a base policy rarely solves, and how many these are.
+    """
     columns = {"boxed": ("formatted", _percent), "cut off": ("truncated", _percent), "tokens": ("tokens", _whole)}
     if any(key.endswith("/answer_entropy") for key in metrics):
         columns |= {"answer entropy": ("answer_entropy", _number), "collisions": ("collision_rate", _number)}
+    if any(key.endswith("/problems_rarely_solved") for key in metrics):
+        columns |= {
+            "rarely solved": ("problems_rarely_solved", _whole),
+            "entropy there": ("answer_entropy_rarely_solved", _number),
+            "collisions there": ("collision_rate_rarely_solved", _number),
+        }
     table = Table()
     table.add_column(heading, no_wrap=True)
     for name in columns:

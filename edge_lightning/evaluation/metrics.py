@@ -5,20 +5,25 @@ docs/metrics.md says what each means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from edge_lightning.evaluation.benchmark import AVERAGE
 from edge_lightning.evaluation.diversity import answer_entropy, answer_key, collision_rate
 from edge_lightning.evaluation.scores import mean_with_interval, pass_at_k
 
 NOT_AVERAGED = ("accuracy", "accuracy_low", "accuracy_high", "problems", "samples")
+RARE = "_rarely_solved"  # ends the names of figures over the problems that a base policy rarely solves
 
 
-def summarize(rows: Sequence[dict], *, samples: int, k: Sequence[int]) -> dict[str, float]:
+def summarize(
+    rows: Sequence[dict], *, samples: int, k: Sequence[int], rarely_solved: Collection[str] | None = None
+) -> dict[str, float]:
     """Figures of one benchmark; each is a mean over problems.
 
     Args:
         rows: one a response, `samples` of each problem.
+        rarely_solved: ids of problems for which accuracy and diversity are told once more; None for none. Where these are
+            no problems of the benchmark, only their number, 0, is.
     """
     right = right_by_problem(rows)
     accuracy, low, high = mean_with_interval([sum(flags) / len(flags) for flags in right.values()])
@@ -31,14 +36,28 @@ def summarize(rows: Sequence[dict], *, samples: int, k: Sequence[int]) -> dict[s
     metrics["truncated"] = _mean([row["finish_reason"] == "length" for row in rows])
     metrics["tokens"] = _mean([row["tokens"] for row in rows])
     if samples > 1:
-        answers: dict[str, list[tuple[str, str]]] = {}
-        for row in rows:
-            answers.setdefault(row["problem_id"], []).append(answer_key(row["answer"], right=row["correct"]))
-        metrics["answer_entropy"] = _mean([answer_entropy(given) for given in answers.values()])
-        metrics["collision_rate"] = _mean([collision_rate(given) for given in answers.values()])
+        metrics |= diversity(rows)
     metrics["problems"] = len(right)
     metrics["samples"] = samples
+    if rarely_solved is not None:
+        rare = [row for row in rows if row["problem_id"] in rarely_solved]
+        metrics[f"problems{RARE}"] = len(right_by_problem(rare))
+        if rare:
+            rates = [sum(flags) / len(flags) for flags in right_by_problem(rare).values()]
+            found = {"accuracy": _mean(rates), **(diversity(rare) if samples > 1 else {})}
+            metrics |= {f"{name}{RARE}": value for name, value in found.items()}
     return metrics
+
+
+def diversity(rows: Sequence[dict]) -> dict[str, float]:
+    """Normalised answer entropy and collision rate, means over problems with at least two responses each."""
+    answers: dict[str, list[tuple[str, str]]] = {}
+    for row in rows:
+        answers.setdefault(row["problem_id"], []).append(answer_key(row["answer"], right=row["correct"]))
+    return {
+        "answer_entropy": _mean([answer_entropy(given) for given in answers.values()]),
+        "collision_rate": _mean([collision_rate(given) for given in answers.values()]),
+    }
 
 
 def averages(rows: Mapping[str, Sequence[dict]], metrics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
@@ -46,7 +65,7 @@ def averages(rows: Mapping[str, Sequence[dict]], metrics: Mapping[str, Mapping[s
 
     `accuracy` is that of all problems pooled, right / problems, so a large benchmark weighs more; the interval draws from
     the pooled problems. `accuracy_of_benchmarks` is the plain mean of the benchmarks' accuracies. Every other figure that
-    all benchmarks have is weighted by problems too.
+    all benchmarks have is weighted by problems too; those over rarely solved problems by the number of these.
 
     Args:
         rows, metrics: by benchmark.
@@ -63,11 +82,26 @@ def averages(rows: Mapping[str, Sequence[dict]], metrics: Mapping[str, Mapping[s
     }
     first, *others = metrics.values()
     for key in first:
-        if key not in NOT_AVERAGED and all(key in figures for figures in others):
+        if key not in NOT_AVERAGED and not key.endswith(RARE) and all(key in figures for figures in others):
             found[key] = sum(figures[key] * figures["problems"] for figures in metrics.values()) / len(rates)
+    found |= _over_rarely_solved(list(metrics.values()))
     found["problems"] = len(rates)
     if len({figures["samples"] for figures in metrics.values()}) == 1:
         found["samples"] = first["samples"]
+    return found
+
+
+def _over_rarely_solved(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Figures over the rarely solved problems of all benchmarks pooled; none where one does not tell their number."""
+    count = f"problems{RARE}"
+    if not all(count in figures for figures in metrics):
+        return {}
+    with_some = [figures for figures in metrics if figures[count]]
+    total = sum(figures[count] for figures in with_some)
+    found = {count: total}
+    for key in with_some[0] if with_some else ():
+        if key.endswith(RARE) and key != count and all(key in figures for figures in with_some):
+            found[key] = sum(figures[key] * figures[count] for figures in with_some) / total
     return found
 
 

@@ -16,12 +16,15 @@ from scipy.stats import bootstrap
 def pass_at_k(samples: int, right: int, k: int) -> float:
     """1 - C(n - c, k) / C(n, k): chance that at least one of k of the n samples, c of them right, is right.
 
+    Counted in whole numbers and rounded once, so it is exact to the last bit for any n.
+
     Raises:
         ValueError: k is not between 1 and n, or c not between 0 and n.
     """
     if not 1 <= k <= samples or not 0 <= right <= samples:
         raise ValueError(f"1 <= k <= n and 0 <= c <= n expected, k={k}, n={samples}, c={right} came")
-    return 1.0 - comb(samples - right, k) / comb(samples, k)
+    draws = comb(samples, k)
+    return (draws - comb(samples - right, k)) / draws
 
 
 def mean_with_interval(values_P: Sequence[float], *, confidence: float = 0.95) -> tuple[float, float, float]:

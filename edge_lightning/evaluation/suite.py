@@ -61,7 +61,9 @@ def evaluate_suite(
                 weights_version=weights_version,
                 advance=advance,
             )
-        metrics[name] = summarize(rows[name], samples=exam.benchmark.samples, k=exam.benchmark.k)
+        metrics[name] = summarize(
+            rows[name], samples=exam.benchmark.samples, k=exam.benchmark.ks, rarely_solved=exam.rarely_solved
+        )
         report(name, metrics[name])
     return named(rows, metrics)
 

@@ -28,10 +28,14 @@ class ChatPrompt:
 
     Args:
         system: a system message; None leaves it to the template, some of which put in one of their own.
+        user: the user's message, with the problem in the place of {problem}.
+    Raises:
+        UserError: the user's message has no place for the problem.
     """
 
-    def __init__(self, system: str | None = None):
+    def __init__(self, system: str | None = None, user: str = "{problem}"):
         self.system = system
+        self.user = _with_a_place("prompt.user", user)
 
     def __call__(self, problem: Problem, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
         """The ids of the prompt and of `problem.prefix`.
@@ -42,7 +46,7 @@ class ChatPrompt:
         if not tokenizer.chat_template:
             raise UserError(f"tokenizer of {tokenizer.name_or_path!r} has no chat template; set prompt=plain")
         system = [] if self.system is None else [{"role": "system", "content": self.system}]
-        messages = [*system, {"role": "user", "content": problem.text}]
+        messages = [*system, {"role": "user", "content": self.user.replace("{problem}", problem.text)}]
         try:
             text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         except TemplateError as error:
@@ -64,16 +68,19 @@ class PlainPrompt:
     """
 
     def __init__(self, template: str = "{problem}\n"):
-        if "{problem}" not in template:
-            raise UserError(
-                f"prompt.template={template!r}: {{problem}} expected somewhere in it; put it where the problem goes"
-            )
-        self.template = template
+        self.template = _with_a_place("prompt.template", template)
 
     def __call__(self, problem: Problem, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
         """The ids of the prompt and of `problem.prefix`."""
         text = self.template.replace("{problem}", problem.text)
         return tuple(tokenizer(text)["input_ids"]) + _ids(problem.prefix, tokenizer)
+
+
+def _with_a_place(key: str, text: str) -> str:
+    """The text, if {problem} stands in it."""
+    if "{problem}" not in text:
+        raise UserError(f"{key}={text!r}: {{problem}} expected somewhere in it; put it where the problem goes")
+    return text
 
 
 def _ids(text: str, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:

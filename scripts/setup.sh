@@ -24,7 +24,7 @@ if [ ! -e "$stamp" ]; then
   else
     links=(--torch-backend=cpu)
   fi
-  .venv/bin/uv pip install -q --python .venv/bin/python "${links[@]}" --override .venv/overrides.txt -e ".[cpu,dev,sweep]"
+  .venv/bin/uv pip install -q --python .venv/bin/python "${links[@]}" --override .venv/overrides.txt -e ".[cpu,dev,gym,sweep]"
   for package in torchvision torchaudio torchcodec; do
     if .venv/bin/python -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$package') is None)"; then
       echo "setup: $package is in .venv and breaks a CPU torch; run .venv/bin/uv pip uninstall $package" >&2

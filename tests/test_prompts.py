@@ -36,6 +36,13 @@ def test_a_chat_prompt_opens_the_assistants_turn(tokenizer):
     assert (ids[0], ids.count(tokenizer.eos_token_id)) == (1, 1)
 
 
+def test_a_users_message_has_the_problem_in_its_place(tokenizer):
+    ids = ChatPrompt(user="{problem}\nBox it.")(PROBLEM, tokenizer)
+    assert tokenizer.decode(ids) == f"<|im_start|>user\n{PROBLEM.text}\nBox it.<|im_end|>\n<|im_start|>assistant\n"
+    with pytest.raises(UserError, match=r"prompt.user='Box it.': \{problem\} expected somewhere in it"):
+        ChatPrompt(user="Box it.")
+
+
 def test_a_system_message_comes_first(tokenizer):
     ids = ChatPrompt(system="Box it.")(PROBLEM, tokenizer)
     assert tokenizer.decode(ids).startswith("<|im_start|>system\nBox it.<|im_end|>\n<|im_start|>user\n")

@@ -35,10 +35,13 @@ class Pool:
 
     A process starts when there is work for it. One that runs out of time is killed and the answer timed out; one that
     dies (of memory, of a signal) is replaced and the answer differs. One call at a time, from any thread.
+
+    Args:
+        judge: the module whose `main` the processes run.
     """
 
-    def __init__(self, timeout_s: float, workers: int):
-        self.timeout_s, self.size = timeout_s, workers
+    def __init__(self, timeout_s: float, workers: int, *, judge: str = "edge_lightning.rewards.worker"):
+        self.timeout_s, self.size, self._judge = timeout_s, workers, judge
         self._lock = threading.Lock()
         self._workers: list[_Worker] = []
         self._failed_starts = 0
@@ -73,7 +76,7 @@ class Pool:
                 waiting.popleft()
             starting = sum(not worker.ready for worker in self._workers)
             for _ in range(min(len(waiting) - starting - len(free), self.size - len(self._workers))):
-                self._workers.append(_Worker(2 * self.timeout_s))
+                self._workers.append(_Worker(2 * self.timeout_s, self._judge))
             for worker in _heard(self._workers):
                 number, verdict = worker.question, worker.reply()
                 if number is not None:
@@ -109,10 +112,10 @@ class _Worker:
         deadline: the time at which it is given up.
     """
 
-    def __init__(self, limit_s: float):
+    def __init__(self, limit_s: float, judge: str):
         root = str(Path(edge_lightning.__file__).parents[1])  # at the end of the path, where it hides no module
         call = f"main({limit_s}, {os.getpid()})"
-        code = f"import sys; sys.path.append({root!r}); from edge_lightning.rewards.worker import main; {call}"
+        code = f"import sys; sys.path.append({root!r}); from {judge} import main; {call}"
         self.command = [sys.executable, "-P", "-c", code]
         self.process = subprocess.Popen(
             self.command,

@@ -16,7 +16,7 @@ import logging
 import resource
 import select
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from edge_lightning.rewards.brackets import Tokens, without_spaces
 from edge_lightning.rewards.comparison import same
@@ -55,7 +55,19 @@ def _equal(gold: Tokens, answer: Tokens) -> bool:
 
 
 def main(limit_s: float, parent: int) -> None:
-    """Answer lines until there are no more or the process `parent` is gone; `limit_s` seconds at most for each."""
+    """Judge lines by `judged`."""
+    # What loads with the first comparison takes none of its time.
+    serve(judged, limit_s, parent, first=([r"\frac{\sqrt{2}}{2}x"], r"x/\sqrt{2}"))
+
+
+def serve(
+    judge: Callable[[Sequence[str], str], Verdict], limit_s: float, parent: int, *, first: tuple[Sequence[str], str]
+) -> None:
+    """Answer lines until there are no more or the process `parent` is gone; `limit_s` seconds at most for each.
+
+    Args:
+        first: judged before anything is asked, so that its imports are done.
+    """
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the parsers print is no reply
     logging.disable()
@@ -64,12 +76,12 @@ def main(limit_s: float, parent: int) -> None:
         resource.RLIMIT_AS, (MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard), hard)
     )
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    judged([r"\frac{\sqrt{2}}{2}x"], r"x/\sqrt{2}")  # what loads with the first comparison takes none of its time
+    judge(*first)
     print("ready", file=replies, flush=True)
     for line in _lines(parent):
         golds, answer = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, limit_s)  # no handler: the kernel ends the process
-        verdict = judged(golds, answer)
+        verdict = judge(golds, answer)
         signal.setitimer(signal.ITIMER_REAL, 0)
         print(verdict, file=replies, flush=True)
 

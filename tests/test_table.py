@@ -53,6 +53,16 @@ def test_numbers_become_plain_digits(tmp_path, answer, answers):
     assert ProblemTable(write(tmp_path, [{"problem": "p", "answer": answer}])).train()[0].answers == answers
 
 
+def test_a_column_may_lead_into_a_nested_value(tmp_path):
+    row = {"prompt": [{"content": "p"}, {"content": "q"}], "gold": {"value": 3}, "a.b": "id", "a": {"b": "not this"}}
+    columns = {"problem_column": "prompt.1.content", "answer_column": "gold.value", "id_column": "a.b"}
+    [problem] = ProblemTable(write(tmp_path, [row]), **columns).train()
+    assert (problem.id, problem.text, problem.answers) == ("id", "q", ("3",))
+    for wrong in ("prompt.2.content", "prompt.x.content", "gold.value.more", "gold."):
+        with pytest.raises(UserError, match=f"row 1: no column '{wrong}'; set data.problem_set.problem_column to one of"):
+            ProblemTable(write(tmp_path, [row]), **columns | {"problem_column": wrong})
+
+
 def test_columns_are_named_by_the_configuration(tmp_path):
     path = write(tmp_path, [{"q": "p", "a": "1", "s": "w", "key": 17, "solution": "no"}])
     columns = {"problem_column": "q", "answer_column": "a", "solution_column": "s", "id_column": "key"}

@@ -11,7 +11,7 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +182,25 @@ def _refuse_doubles(path: Path, columns: Sequence[str]) -> None:
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def cell(row: Mapping[str, Any], column: str) -> Any:
+    """What stands in a column; `a.b.0` is entry 0 of the list b of the object a, where no column has that very name.
+
+    Raises:
+        KeyError: there is no such column, or nothing at that place in it.
+    """
+    if column in row:
+        return row[column]
+    value: Any = row
+    for part in column.split("."):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            raise KeyError(column)
+    return value
 
 
 def shown(value: object) -> str:

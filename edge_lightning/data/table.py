@@ -10,7 +10,7 @@ from typing import Any
 from edge_lightning.data.answers import AnswerRule, as_text
 from edge_lightning.data.filters import Filter
 from edge_lightning.data.report import BadRow, SetReport
-from edge_lightning.data.sources import rows_of, shown
+from edge_lightning.data.sources import cell, rows_of, shown
 from edge_lightning.errors import UserError
 from edge_lightning.seeds import counter_uniform
 from edge_lightning.types import Problem
@@ -25,7 +25,8 @@ class ProblemTable:
     Args:
         path: a JSON, JSONL, parquet or CSV file, a folder that `datasets` saved, or a hub id.
         split, subset, revision: of a saved folder or a hub data set; see `sources.rows_of`.
-        problem_column: text.
+        problem_column: text. This, answer_column and id_column may lead into a nested value: reward_model.ground_truth,
+            prompt.0.content.
         answer_column: text, a number, or a list of those, any one of which is right. 142.0 reads "142".
         solution_column: text or null, and a row may lack it; None where the table has no solutions.
         id_column: text or an integer, unique in the table; None names problems after the table and the row.
@@ -143,11 +144,14 @@ class ProblemTable:
     def _problem(self, row: Mapping[str, Any], name: str) -> Problem | str:
         """The problem of a row, or why there is none."""
         columns = {"problem_column": self.problem_column, "answer_column": self.answer_column, "id_column": self.id_column}
+        cells = {}
         for key, column in columns.items():
-            if column is not None and column not in row:
+            try:
+                cells[key] = None if column is None else cell(row, column)
+            except KeyError:
                 known = ", ".join(row) or "(no column)"
                 return f"no column {column!r}; set data.problem_set.{key} to one of {known}"
-        text, answer = row[self.problem_column], row[self.answer_column]
+        text, answer = cells["problem_column"], cells["answer_column"]
         if not isinstance(text, str) or not text.strip():
             return _fault("problem_column", self.problem_column, "text", text)
         answers = self.answer_rule(answer)
@@ -160,7 +164,7 @@ class ProblemTable:
         if solution is not None and not isinstance(solution, str):
             return _fault("solution_column", self.solution_column, "text or null", solution)
         if self.id_column is not None:
-            found = row[self.id_column]
+            found = cells["id_column"]
             name = "" if isinstance(found, float) else as_text(found)
             if not name:
                 return _fault("id_column", self.id_column, "text or an integer", found)

@@ -11,7 +11,8 @@ from edge_lightning.cli.hydra_app import CONF
 from edge_lightning.data.reasoning_gym import ReasoningGym
 from edge_lightning.errors import UserError
 from edge_lightning.prompts import ChatPrompt
-from edge_lightning.rewards.reasoning_gym import ReasoningGymAccuracy, answer_of
+from edge_lightning.rewards.accuracy import BoxedAccuracy
+from edge_lightning.rewards.reasoning_gym import answer_of
 from edge_lightning.types import Problem
 from tests.by_hand import response
 
@@ -31,7 +32,7 @@ TASKS = (
 
 @pytest.fixture(scope="module")
 def accuracy():
-    part = ReasoningGymAccuracy(timeout_s=10.0, workers=1)
+    part = BoxedAccuracy(timeout_s=10.0, workers=1)
     yield part
     part.close()
 
@@ -102,7 +103,7 @@ def test_other_problems_are_compared_by_their_box_in_one_call(accuracy):
 
 
 def test_an_answer_that_is_code_or_never_ends_is_wrong_and_counted():
-    part = ReasoningGymAccuracy(timeout_s=2.0, workers=1)
+    part = BoxedAccuracy(timeout_s=2.0, workers=1)
     problem = Problem("reasoning_gym/countdown/3/0", "q", ("1",))
     (own,) = ReasoningGym(task="countdown", size=1, seed=3).held_out()
     codes = (r"\boxed{().__class__}", r"\boxed{9**9**9**9}", rf"\boxed{{{own.answers[0]}}}")
@@ -126,17 +127,13 @@ def composed(command, *overrides):
 
 
 @pytest.mark.parametrize("command", ["fit", "validate"])
-def test_the_evaluation_has_eight_tasks_and_brings_their_scorers(command):
-    cfg = composed(command, "evaluation=reasoning_gym", "evaluation.size=2")
-    benchmarks = build_benchmarks(cfg)
+def test_the_evaluation_has_eight_tasks(command):
+    benchmarks = build_benchmarks(composed(command, "evaluation=reasoning_gym", "evaluation.size=2"))
     assert tuple(benchmark.name for benchmark in benchmarks) == TASKS
     for benchmark in benchmarks:
         assert (benchmark.samples, benchmark.sampling.top_k, tuple(benchmark.ks)) == (16, 20, (1, 16))
         exam = benchmark.exam([], ChatPrompt())
         assert [p.id for p in exam.problems] == [f"reasoning_gym/{benchmark.name}/0/{i}" for i in (0, 1)]
-    reward = instantiate(cfg.reward)
-    assert isinstance(reward.parts["accuracy"], ReasoningGymAccuracy)
-    reward.close()
 
 
 def test_a_task_can_be_swapped_or_left_out():
@@ -145,6 +142,10 @@ def test_a_task_can_be_swapped_or_left_out():
     assert names == ["simple_equations", "base_conversion", "number_sequence", "spell_backward", *TASKS[5:]]
 
 
-def test_a_reward_on_the_command_line_wins():
-    cfg = composed("validate", "evaluation=reasoning_gym", "reward=boxed")
-    assert cfg.reward.parts.accuracy._target_.endswith("BoxedAccuracy")
+@pytest.mark.parametrize("reward", ["boxed", "boxed_and_format", "boxed_and_overlong"])
+def test_every_reward_has_the_scorers(reward):
+    graded = instantiate(composed("validate", f"reward={reward}").reward)
+    problems = ReasoningGym(task="knights_knaves", size=1, seed=3).held_out()
+    first, _, second = problems[0].answers[0].rstrip(".").partition(", and ")
+    assert graded([said(problems[0], rf"\boxed{{{second}, and {first}}}")])[0].right
+    graded.close()

@@ -7,25 +7,32 @@ from collections.abc import Sequence
 from edge_lightning.rewards.base import RewardPart
 from edge_lightning.rewards.boxed import last_boxed
 from edge_lightning.rewards.equivalence import Equivalence
+from edge_lightning.rewards.reasoning_gym import TaskScorers
 from edge_lightning.types import Response, Verdict
 
 
 class BoxedAccuracy(RewardPart):
     """1 where the last box equals one of the problem's answers, else 0; 0 without a box.
 
+    Problems that Reasoning Gym made may have many answers: their responses are scored by the task's own scorer.
+
     Args:
         timeout_s: seconds after which the comparison of one answer with all its golds is given up and it is wrong.
-        workers: processes that compare, started when first needed.
+        workers: processes that compare, and as many that score, started when first needed.
     """
 
     def __init__(self, weight: float = 1.0, timeout_s: float = 5.0, workers: int = 2):
         self.weight = weight
         self.equivalence = Equivalence(timeout_s, workers)
+        self.scorers = TaskScorers(timeout_s, workers)
 
     def __call__(self, responses: Sequence[Response]) -> list[float]:
         """1.0 or 0.0 for each response."""
-        verdicts = self.judge([(response.problem.answers, response.text) for response in responses])
-        return [float(verdict is Verdict.MATCHED) for verdict in verdicts]
+        verdicts = self.scorers(responses)
+        others = [i for i in range(len(responses)) if i not in verdicts]
+        judged = self.judge([(responses[i].problem.answers, responses[i].text) for i in others])
+        verdicts |= dict(zip(others, judged, strict=True))
+        return [float(verdicts[i] is Verdict.MATCHED) for i in range(len(responses))]
 
     def judge(self, pairs: Sequence[tuple[Sequence[str], str]]) -> list[Verdict]:
         """The verdict on each (golds, whole text of a response), in order."""
@@ -40,9 +47,10 @@ class BoxedAccuracy(RewardPart):
 
     @property
     def timeouts(self) -> int:
-        """Comparisons that were given up."""
-        return self.equivalence.timeouts
+        """Comparisons and scorings that were given up."""
+        return self.equivalence.timeouts + self.scorers.timeouts
 
     def close(self) -> None:
-        """End the processes that compare."""
+        """End the processes that compare and score."""
         self.equivalence.close()
+        self.scorers.close()

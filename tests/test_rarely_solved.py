@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from edge_lightning.cli.table import rarely_solved_table
 from edge_lightning.errors import UserError
 from edge_lightning.evaluation.metrics import averages, summarize
 from edge_lightning.evaluation.rarely_solved import rarely_solved
@@ -119,3 +120,11 @@ def test_a_folder_that_does_not_fit_is_one_line(make, message, tmp_path):
     with pytest.raises(UserError, match=message) as told:
         replace(BENCHMARK, rarely_solved_by=str(tmp_path)).exam(PROBLEMS, RUNS_PROMPT)
     assert "\n" not in str(told.value)
+
+
+def test_what_is_printed_has_a_table_of_its_own_for_them():
+    rows = rows_of(("a", "1100"), ("b", "1111"), ("c", "----"))
+    metrics = {f"smoke/{k}": v for k, v in summarize(rows, samples=4, k=(1,), rarely_solved={"a", "c"}).items()}
+    (table,) = rarely_solved_table(metrics)
+    assert [next(iter(column.cells)) for column in table.columns] == ["smoke", "2", "0.250", "0.375", "0.583"]
+    assert rarely_solved_table({"smoke/accuracy": 0.5}) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -43,12 +44,16 @@ def tensorboard_command() -> str:
 def tables(summary: dict) -> list[Table]:
     """What came of a fit, before and after, or of a validation; then how the responses look at the end."""
     if summary["command"] != "fit":
-        return [accuracy_table(summary, {"value": summary["metrics"]}), responses_table(summary["metrics"], "responses")]
+        return [
+            accuracy_table(summary, {"value": summary["metrics"]}),
+            responses_table(summary["metrics"], "responses"),
+            *rarely_solved_table(summary["metrics"]),
+        ]
     before, after = summary["before"] or {}, summary["after"] or {}
     if summary["steps"] == 0:
         return [accuracy_table(summary, {"value": before}), responses_table(before, "responses")]
     found = [accuracy_table(summary, {"before": before, "after": after})]
-    return [*found, responses_table(after, "responses after")] if after else found
+    return [*found, responses_table(after, "responses after"), *rarely_solved_table(after)] if after else found
 
 
 def accuracy_table(summary: dict, columns: dict[str, dict]) -> Table:
@@ -79,19 +84,27 @@ def accuracy_table(summary: dict, columns: dict[str, dict]) -> Table:
 
 
 def responses_table(metrics: dict, heading: str) -> Table:
-    """Shares of responses with a box and of those cut at the limit, their mean length; diversity for several samples.
-
-    Where it was asked for, diversity of the answers to problems that a base policy rarely solves, and how many these are.
-    """
+    """Shares of responses with a box and of those cut at the limit, their mean length; diversity for several samples."""
     columns = {"boxed": ("formatted", _percent), "cut off": ("truncated", _percent), "tokens": ("tokens", _whole)}
     if any(key.endswith("/answer_entropy") for key in metrics):
         columns |= {"answer entropy": ("answer_entropy", _number), "collisions": ("collision_rate", _number)}
-    if any(key.endswith("/problems_rarely_solved") for key in metrics):
-        columns |= {
-            "rarely solved": ("problems_rarely_solved", _whole),
-            "entropy there": ("answer_entropy_rarely_solved", _number),
-            "collisions there": ("collision_rate_rarely_solved", _number),
-        }
+    return _figures_table(metrics, heading, columns)
+
+
+def rarely_solved_table(metrics: dict) -> list[Table]:
+    """Accuracy and diversity on the problems that a base policy rarely solves; nothing where nobody asked for them."""
+    columns = {
+        "problems": ("problems_rarely_solved", _whole),
+        "pass@1": ("accuracy_rarely_solved", _number),
+        "answer entropy": ("answer_entropy_rarely_solved", _number),
+        "collisions": ("collision_rate_rarely_solved", _number),
+    }
+    asked = any(key.endswith("/problems_rarely_solved") for key in metrics)
+    return [_figures_table(metrics, "rarely solved", columns)] if asked else []
+
+
+def _figures_table(metrics: dict, heading: str, columns: dict[str, tuple[str, Callable[[float], str]]]) -> Table:
+    """A row for each benchmark, a column for each figure."""
     table = Table()
     table.add_column(heading, no_wrap=True)
     for name in columns:

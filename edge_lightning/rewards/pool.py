@@ -157,7 +157,8 @@ class _Worker:
         else:
             line = self.process.stdout.read(64)  # replies are short, so a line comes whole
             said = line.decode().removesuffix("\n")
-            verdict = Verdict(said) if said in _SAID else Verdict.DIFFERS
+            late = not line and time.monotonic() >= self.deadline  # it ended itself before anyone looked
+            verdict = Verdict(said) if said in _SAID else Verdict.TIMED_OUT if late else Verdict.DIFFERS
         if not self.ready and line == b"ready\n":
             self.ready = True
         elif not self.ready or not line:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import inf
 from typing import Protocol, Self
 
 import torch
@@ -24,6 +25,7 @@ from edge_lightning.tokens import Span
 
 PACKED = "edge_packed"
 HALF = (torch.bfloat16, torch.float16)
+MOST_PADDED = 1.5  # the longest sequence of a block over its shortest; 2 and 1.25 are slower (EXPERIMENTS.md)
 
 
 class Layout(Protocol):
@@ -39,15 +41,16 @@ class Layout(Protocol):
         """
 
 
-def layout_of(spans: Sequence[Span], device: torch.device, dtype: torch.dtype) -> Layout:
+def layout_of(spans: Sequence[Span], device: torch.device, dtype: torch.dtype, *, one_block: bool = False) -> Layout:
     """The layout for the kernel that is fastest there.
 
     Args:
         dtype: of queries, keys and values.
+        one_block: pad all sequences to the longest one: compiled layers have code for one number of blocks.
     """
     if device.type == "cuda" and dtype in HALF:
         return VarlenLayout.of(spans, device, dtype)
-    return PaddedLayout.of(spans, device)
+    return PaddedLayout.of(spans, device, most_padded=inf if one_block else MOST_PADDED)
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,10 @@ class PaddedLayout:
     place_T: Tensor
 
     @classmethod
-    def of(cls, spans: Sequence[Span], device: torch.device) -> Self:
+    def of(cls, spans: Sequence[Span], device: torch.device, *, most_padded: float = MOST_PADDED) -> Self:
         place_T = torch.empty(max(span.response.stop for span in spans), dtype=torch.long)
         blocks, first = [], 0
-        for members in _of_like_length(spans):
+        for members in _of_like_length(spans, most_padded):
             slots_SL = torch.zeros(len(members), len(members[0]), dtype=torch.long)
             for row, span in enumerate(members):
                 tokens = torch.tensor([*span.prompt, *span.response])
@@ -155,9 +158,14 @@ def _take(tokens_THD: Tensor, index: Tensor) -> Tensor:
     return tokens_THD.flatten(1).index_select(0, index).unflatten(1, tokens_THD.shape[1:])
 
 
-def _of_like_length(spans: Sequence[Span]) -> list[list[Span]]:
-    """Blocks of sequences, the longest first."""
-    return [sorted(spans, key=len, reverse=True)]
+def _of_like_length(spans: Sequence[Span], most_padded: float) -> list[list[Span]]:
+    """Blocks of sequences, the longest first, which is at most `most_padded` times as long as the shortest."""
+    blocks: list[list[Span]] = []
+    for span in sorted(spans, key=len, reverse=True):
+        if not blocks or len(blocks[-1][0]) > most_padded * len(span):
+            blocks.append([])
+        blocks[-1].append(span)
+    return blocks
 
 
 AttentionInterface.register(PACKED, packed_attention)

@@ -63,6 +63,12 @@ def compile_layers(model: nn.Module, *, backend: str | Callable = "inductor") ->
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, VARIANTS)
     for layer in layers:
         layer.compile(dynamic=True, backend=backend)
+    model.edge_compiled_layers = True
+
+
+def is_compiled(model: nn.Module) -> bool:
+    """Whether compile_layers was called with the model."""
+    return getattr(model, "edge_compiled_layers", False)
 
 
 def uncompiled() -> AbstractContextManager:

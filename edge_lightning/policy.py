@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from edge_lightning.attention import PACKED, layout_of
 from edge_lightning.errors import UserError
 from edge_lightning.head import compute_dtype, logprobs_and_entropies
+from edge_lightning.layers import is_compiled
 from edge_lightning.lora import LowRankAdapters
 from edge_lightning.padding import padding_entropies
 from edge_lightning.tokens import Forward, TokenBatch
@@ -96,7 +97,7 @@ class Policy(nn.Module):
             position_ids=batch.position_ids_T[None],
             attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),  # 4D: left alone
             use_cache=False,
-            packed_layout=layout_of(batch.spans, device, compute_dtype(head.weight)),
+            packed_layout=layout_of(batch.spans, device, compute_dtype(head.weight), one_block=is_compiled(self.model)),
         ).last_hidden_state[0]
         logprobs_N, entropies_N = logprobs_and_entropies(
             hidden[batch.predictor_N], head.weight, batch.target_N, temperature=self.temperature, bias_V=head.bias

@@ -47,6 +47,14 @@ def test_padded_layout_by_hand():
     assert layout.place_T.tolist() == [4, 5, 6, 2, 3]  # of the prompt the outputs of either row would do
 
 
+def test_sequences_of_unlike_length_are_padded_apart():
+    spans = pack([response((5, 6, 7, 8)), response((5, 6)), response((7,))], [0, 1, 2]).spans
+    # the row: prompt 0 1, responses 2 to 5, 6 7 and 8; 6, 4 and 3 tokens with the prompt, 6 <= 1.5 x 4 and 6 > 1.5 x 3
+    layout = PaddedLayout.of(spans, torch.device("cpu"))
+    assert [block.tolist() for block in layout.blocks] == [[[0, 1, 2, 3, 4, 5], [0, 1, 6, 7, 0, 0]], [[0, 1, 8]]]
+    assert layout.place_T.tolist() == [12, 13, 2, 3, 4, 5, 8, 9, 14]  # of the prompt the outputs of any row would do
+
+
 def test_varlen_layout_by_hand():
     spans = pack([response((5, 6)), response((7,)), response((8,), prompt_ids=(3, 3, 3))], [0, 1, 2]).spans
     layout = VarlenLayout.of(spans, torch.device("cpu"), torch.bfloat16)
@@ -109,7 +117,7 @@ def test_both_layouts_ask_for_the_same_attention(tiny_policy, monkeypatch):
     padded = tiny_policy(tokens)
     monkeypatch.setattr(attention, "varlen_attn", segment_attention)
     monkeypatch.setattr(
-        "edge_lightning.policy.layout_of", lambda spans, device, dtype: VarlenLayout.of(spans, device, dtype)
+        "edge_lightning.policy.layout_of", lambda spans, device, dtype, **_: VarlenLayout.of(spans, device, dtype)
     )
     varlen = tiny_policy(tokens)
     torch.testing.assert_close(varlen.logprobs_N, padded.logprobs_N, atol=1e-5, rtol=1e-5)

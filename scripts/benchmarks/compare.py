@@ -58,7 +58,6 @@ def settings(model: Path) -> list[Setting]:
             of("full-all", policy, "full", *UNPRUNED),
             of("full-left-out", policy, "full"),
         ]
-    found.append(of("grpo-all-compiled", "smollm2", "grpo", *UNPRUNED, "model.compile=true"))
     found.append(of("grpo-all-hf-engine", "tiny", "grpo", *UNPRUNED, "engine=hf"))
     return found
 

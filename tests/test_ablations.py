@@ -1,6 +1,7 @@
 """An ablation is a bundle of other options: what each changes against the whole method, and nothing else."""
 
 from collections.abc import Mapping
+from functools import cache
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -65,6 +66,7 @@ EP_GRPO_PARTS = {  # entropy gate, progress signal, its anchor in tied groups
 }
 
 
+@cache
 def composed(*overrides):
     with initialize_config_dir(str(CONF), version_base=None):
         return compose("fit", list(overrides))

@@ -72,9 +72,13 @@ def plan_micro_batches(responses: Sequence[Response], chosen: Sequence[int], *, 
     """
     parts = _parts(responses, chosen, token_budget)
     sizes = [_row_length(responses, part) for part in parts]
+    return [[index for number in row for index in parts[number]] for row in _equal_rows(sizes, token_budget)]
+
+
+def _equal_rows(sizes: Sequence[int], token_budget: int) -> list[list[int]]:
+    """The rows of first-fit, of about equal size where there is room for it. Sizes fall."""
     fitted = _rows(sizes, token_budget)
-    rows = _rows(sizes, token_budget, count=len(fitted)) or fitted
-    return [[index for number in row for index in parts[number]] for row in rows]
+    return _rows(sizes, token_budget, count=len(fitted)) or fitted
 
 
 def _rows(sizes: Sequence[int], token_budget: int, *, count: int | None = None) -> list[list[int]] | None:
@@ -98,20 +102,15 @@ def _rows(sizes: Sequence[int], token_budget: int, *, count: int | None = None) 
 
 
 def _parts(responses: Sequence[Response], chosen: Sequence[int], token_budget: int) -> list[list[int]]:
-    """Responses with one prompt that a row has room for, the longest parts first."""
+    """Responses with one prompt that a row has room for, in parts of about equal size, the longest first."""
     by_prompt: dict[tuple[int, ...], list[int]] = {}
     for index in chosen:
         by_prompt.setdefault(responses[index].prompt_ids, []).append(index)
     parts = []
     for prompt, members in by_prompt.items():
-        room = 0
-        for index in members:
-            length = len(responses[index].completion_ids)
-            if length > room:
-                parts.append([])
-                room = token_budget - len(prompt)
-            parts[-1].append(index)
-            room -= length
+        longest_first = sorted(members, key=lambda index: -len(responses[index].completion_ids))
+        lengths = [len(responses[index].completion_ids) for index in longest_first]
+        parts += [sorted(longest_first[i] for i in row) for row in _equal_rows(lengths, token_budget - len(prompt))]
     return sorted(parts, key=lambda part: (-_row_length(responses, part), part))
 
 

@@ -149,8 +149,13 @@ def test_plan_takes_no_further_row_for_balance():
 
 
 def test_plan_splits_a_group_that_no_row_has_room_for():
-    # A: 10 + 40 + 40 = 90, then 10 + 40 + 40 again, then 10 + 40
-    assert plan([40] * 5, 100, "AAAAA") == [[0, 1], [2, 3], [4]]
+    # A: 10 + 40 + 40 = 90, 10 + 40 + 40 again, 10 + 40
+    assert plan([40] * 5, 100, "AAAAA") == [[0, 3], [1, 4], [2]]
+
+
+def test_plan_splits_a_group_in_equal_parts():
+    # 90 tokens behind the prompt: 8 x 12 = 96 is too much, and 7 + 1 would need the memory of 7
+    assert plan([12] * 8, 100, "AAAAAAAA") == [[0, 2, 4, 6], [1, 3, 5, 7]]
 
 
 def test_plan_of_some_responses_names_their_positions():

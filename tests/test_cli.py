@@ -68,7 +68,10 @@ def refusal(command, line, run_dir, capfd):
         ("+optimizer.foo=1", "no key optimizer.foo; one of .*betas.*lr.* expected"),
         ("ablation=foo", "ablation=foo: one of .*force_r, force_r_eda, full, .*grpo.* expected"),
         ("credit=foo", "credit=foo: one of eapo, eda, entropy_adv, ep_grpo, hapo, none, rl_zvp, top_entropy expected"),
-        ("experiment=foo", "experiment=foo: one of paper_1_5b, paper_7b, warm_up_hard, warm_up_moderate expected"),
+        (
+            "experiment=foo",
+            "experiment=foo: one of eapo_qwen3_4b, ep_grpo_qwen2_5_3b, paper_1_5b, paper_7b, warm_up_hard, ",
+        ),
         ("steps", "Error parsing override 'steps'"),
         # types, under the key that the user sets
         ("steps=abc", "steps=abc: int . null expected, str came"),
@@ -126,7 +129,7 @@ def refusal(command, line, run_dir, capfd):
         ("trainer.precision=bf16-true", "trainer.precision=bf16-true: 32-true or bf16-mixed expected"),
         ("cpu_threads=true", "cpu_threads=True: an integer of at least 1 expected"),
         ("credit._target_=foo.bar", "credit._target_=foo.bar: a class or function that can be imported expected"),
-        ("model=null", "model=null: one of local, qwen2_5_math_1_5b"),
+        ("model=null", "model=null: one of local, qwen2_5_3b, qwen2_5_math_1_5b"),
         ("model.path=null", "model.path=null: a transformers folder or hub id expected"),
         ("model.dtype=int64", "model.dtype=int64: float32, bfloat16 or another floating dtype"),
         ("model.lora={rank:0}", "model.lora.rank=0: at least 1 expected"),

@@ -46,7 +46,7 @@ def test_the_process_of_the_run_never_reads_an_answer():
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert run.stdout.splitlines() == [
         "matched differs differs differs True False False",
-        "accuracy base boxed equivalence plain pool",
+        "accuracy base boxed equivalence plain pool reasoning_gym",
         "set()",
     ]
 

@@ -9,15 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from edge_lightning.rewards.reasoning_gym import PREFIX
 from edge_lightning.rewards.worker import serve
 from edge_lightning.types import Verdict
-
-PREFIX = "reasoning_gym/"  # of the ids that data/reasoning_gym.py gives
-
-
-def is_of_the_gym(problem_id: str) -> bool:
-    """Whether an id is reasoning_gym/<task>/<seed>/<index>."""
-    return problem_id.startswith(PREFIX) and problem_id.count("/") == 3
 
 
 def judged(golds: Sequence[str], answer: str) -> Verdict:

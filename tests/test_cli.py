@@ -155,6 +155,7 @@ def refusal(command, line, run_dir, capfd):
         ("evaluation.every_n_steps=0", "evaluation.every_n_steps=0: at least 1 expected"),
         ("callbacks.last_checkpoint.every_n_steps=0", "callbacks.last_checkpoint.every_n_steps=0: at least 1 expected"),
         ("optimizer.lr=-1", "optimizer: Invalid learning rate: -1; change optimizer"),
+        ("+optimizer.foreach=true", "optimizer: .*fused.*foreach.*; change optimizer"),
         ("schedule.name=foo", "schedule: foo is not a valid SchedulerType"),
         ("schedule=linear steps=null", "schedule: .* requires `num_training_steps`"),
         ("model.dtype=float99", "model.dtype=float99: float32, bfloat16"),

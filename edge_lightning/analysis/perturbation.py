@@ -22,6 +22,7 @@ from edge_lightning.analysis.continuation import Cut
 from edge_lightning.analysis.positions import Which, chosen_positions, share_of
 from edge_lightning.analysis.replacement import Replacement, logits_at, other_tokens, plain_tokens
 from edge_lightning.errors import UserError, require_at_least_one
+from edge_lightning.evaluation.metrics import right_by_problem
 from edge_lightning.evaluation.scores import mean_with_interval
 from edge_lightning.report.statistics import crossed_interval
 from edge_lightning.report.tables import NOTHING, Table, interval_text
@@ -245,7 +246,4 @@ def _changed(row: dict) -> np.ndarray:
 
 def _by_problem(rows: Sequence[dict], key: str) -> list[float]:
     """Share of the rows of each problem for which `key` holds, in the order of the problems."""
-    flags: dict[str, list[bool]] = {}
-    for row in rows:
-        flags.setdefault(row["problem_id"], []).append(row[key])
-    return [sum(own) / len(own) for own in flags.values()]
+    return [sum(flags) / len(flags) for flags in right_by_problem(rows, key).values()]

@@ -6,8 +6,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -21,6 +20,7 @@ from rich.table import Table
 from edge_lightning.cli.process import hush, prepare
 from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.types import Problem, Provenance
+from edge_lightning.whole import whole
 
 RECORD = ("responses.parquet", "summary.json")  # what an earlier analysis has left
 
@@ -78,7 +78,7 @@ def analyze(cfg: DictConfig, folder: Path) -> None:
     try:
         engine.push_weights(policy, 0)
         display.start()
-        with clock("sample"), shown(display, "problems", len(problems)) as advance:
+        with clock("sample"), display.counted("problems", len(problems)) as advance:
             responses = sampled(
                 problems,
                 make_pipeline=partial(Pipeline, prompt=prompt, length_limit=limit, seed=cfg.seed, **sampling),
@@ -86,12 +86,12 @@ def analyze(cfg: DictConfig, folder: Path) -> None:
                 responses_at_a_time=cfg.responses_at_a_time,
                 advance=advance,
             )
-        with clock("score"), shown(display, "responses scored", len(responses)) as advance:
+        with clock("score"), display.counted("responses scored", len(responses)) as advance:
             found, gap = measured(policy, responses, micro_batch_tokens=cfg.micro_batch_tokens, advance=advance)
         _write(folder / "responses.parquet", response_rows(found))
         continuer = Continuer(responses_at_a_time=cfg.responses_at_a_time, **sampling)
         with clock("analyse"):
-            tools = Tools(policy=policy, continuer=continuer, seed=cfg.seed, show=partial(shown, display))
+            tools = Tools(policy=policy, continuer=continuer, seed=cfg.seed, show=display.counted)
             findings = analysis(found, tools)
     finally:
         display.stop()
@@ -173,30 +173,9 @@ def _problems(cfg: DictConfig, reward, measure: Callable[[Problem], int]) -> tup
     return kept[:wanted], dict(Counter(row.kind for row in bad))
 
 
-@contextmanager
-def shown(display, what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar for as long as something takes, or a line now and then where there is no terminal."""
-    bar, told = display.bar(what, total), time.monotonic()
-
-    def advance(done: int) -> None:
-        nonlocal told
-        display.progress.update(bar, completed=done)
-        if not display.live and done < total and time.monotonic() - told >= display.seconds_between_lines:
-            display.line(f"{done:,}/{total:,} {what}")
-            told = time.monotonic()
-
-    try:
-        yield advance
-    finally:
-        display.progress.remove_task(bar)
-        display.progress.refresh()  # what is printed next is not to bring it back
-
-
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(content)
-    os.replace(part, path)
+    with whole(path) as part:
+        part.write_bytes(content)
 
 
 def _print(findings, summary: dict, folder: Path) -> None:

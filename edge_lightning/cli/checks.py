@@ -167,7 +167,7 @@ def check_optimizer(policy: Policy, optimizer: Callable, schedule: Callable) -> 
     """Raise UserError where the optimizer or its schedule refuses its settings; both are built again for the run."""
     try:
         made = optimizer(policy.trained_parameters())
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: fused together with foreach
         raise UserError(f"optimizer: {error}; change optimizer.*") from error
     try:
         schedule(optimizer=made)

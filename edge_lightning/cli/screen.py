@@ -20,6 +20,7 @@ from edge_lightning.cli.process import hush, prepare
 from edge_lightning.cli.resume import refuse_changes, refuse_finished, refuse_second_run
 from edge_lightning.errors import UserError
 from edge_lightning.types import Problem, Provenance
+from edge_lightning.whole import whole
 
 SAMPLING = ("samples", "temperature", "top_p", "top_k", "prompt_limit", "response_limit", "seed", "responses_at_a_time")
 
@@ -197,10 +198,8 @@ def _histogram(problems: Sequence[Problem], rates: Mapping[str, float], samples:
 
 
 def _write(path: Path, rows: Sequence[dict]) -> None:
-    """Whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    os.replace(part, path)
+    with whole(path) as part:
+        part.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 def _print(summary: dict, solutions: str) -> None:

@@ -112,11 +112,11 @@ def named(rows: Mapping[str, Sequence[dict]], metrics: Mapping[str, Mapping[str,
     return {f"{name}/{key}": value for name, figures in everything.items() for key, value in figures.items()}
 
 
-def right_by_problem(rows: Sequence[dict]) -> dict[str, list[bool]]:
-    """Whether each response is right, problem by problem."""
+def right_by_problem(rows: Sequence[dict], key: str = "correct") -> dict[str, list[bool]]:
+    """Whether each response is right, problem by problem; `key` is the column that tells."""
     right: dict[str, list[bool]] = {}
     for row in rows:
-        right.setdefault(row["problem_id"], []).append(row["correct"])
+        right.setdefault(row["problem_id"], []).append(row[key])
     return right
 
 

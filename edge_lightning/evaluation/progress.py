@@ -59,21 +59,32 @@ class Display:
     @contextmanager
     def benchmark(self, exam: Exam, step: int) -> Iterator[Advance]:
         """A bar for as long as the benchmark takes, or a line now and then."""
-        total, name = len(exam.problems), exam.benchmark.name
-        bar = self.bar(name, total)
-        told = time.monotonic()
+        name = exam.benchmark.name
+        with self.counted("problems", len(exam.problems), bar=name, line=f"step {step}  {name}  ") as advance:
+            yield advance
+
+    @contextmanager
+    def counted(self, what: str, total: int, *, bar: str | None = None, line: str = "") -> Iterator[Advance]:
+        """A bar for as long as something takes, or a line now and then.
+
+        Args:
+            what: is counted, of which there are `total`.
+            bar: in front of the bar; None: `what`.
+            line: in front of a line.
+        """
+        task, told = self.bar(bar or what, total), time.monotonic()
 
         def advance(done: int) -> None:
             nonlocal told
-            self.progress.update(bar, completed=done)
+            self.progress.update(task, completed=done)
             if not self.live and done < total and time.monotonic() - told >= self.seconds_between_lines:
-                self.line(f"step {step}  {name}  {done}/{total} problems")
+                self.line(f"{line}{done:,}/{total:,} {what}")
                 told = time.monotonic()
 
         try:
             yield advance
         finally:
-            self.progress.remove_task(bar)
+            self.progress.remove_task(task)
             self.progress.refresh()  # what is printed next is not to bring it back
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 from edge_lightning.engine.base import Engine
 from edge_lightning.evaluation.benchmark import Exam
 from edge_lightning.policy import Policy
+from edge_lightning.whole import whole
 
 EVALUATION_SCHEMA = pa.schema(
     [
@@ -101,10 +101,9 @@ class EvaluationFile:
 
     def _write(self, path: Path, rows: Sequence[dict]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
         schema = EVALUATION_SCHEMA.with_metadata({_KEY: self.mark.encode()})
-        pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), part, compression="zstd")
-        os.replace(part, path)
+        with whole(path) as part:
+            pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), part, compression="zstd")
 
 
 def step_folder(folder: Path, step: int) -> Path:

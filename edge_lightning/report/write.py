@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from edge_lightning.errors import UserError
 from edge_lightning.report.document import Document
 from edge_lightning.report.page import page
+from edge_lightning.whole import whole
 
 
 def write(document: Document, out: Path) -> list[Path]:
@@ -22,9 +22,8 @@ def write(document: Document, out: Path) -> list[Path]:
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            part = out / f"{name}.part"
-            part.write_bytes(content)
-            os.replace(part, out / name)
+            with whole(out / name) as part:
+                part.write_bytes(content)
     except OSError as error:
         raise UserError(f"out={out}: a folder that can be written expected; {error.strerror}") from None
     return [out / name for name in files]

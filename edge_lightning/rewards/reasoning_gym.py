@@ -14,15 +14,13 @@ from edge_lightning.rewards.pool import Pool
 from edge_lightning.types import Response, Verdict
 
 PREFIX = "reasoning_gym/"  # of the ids that data/reasoning_gym.py gives
+_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
+_UPRIGHT = re.compile(r"\\(?:text|textbf|mathrm|texttt)\{([^{}]*)\}")
 
 
 def is_of_the_gym(problem_id: str) -> bool:
     """Whether an id is reasoning_gym/<task>/<seed>/<index>."""
     return problem_id.startswith(PREFIX) and problem_id.count("/") == 3
-
-
-_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
-_UPRIGHT = re.compile(r"\\(?:text|textbf|mathrm|texttt)\{([^{}]*)\}")
 
 
 class TaskScorers:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 
 from edge_lightning.experience import Rollout
 from edge_lightning.training.update import Update
+from edge_lightning.whole import whole
 
 
 class MetricsFile:
@@ -49,12 +49,10 @@ class MetricsFile:
         return [float(row[name]) for row in self.rows if row.get(name) not in (None, "")]
 
     def _rewrite(self) -> None:
-        part = self.path.with_suffix(".part")
-        with part.open("w", newline="") as file:
+        with whole(self.path) as part, part.open("w", newline="") as file:
             writer = csv.DictWriter(file, self.columns, restval="")
             writer.writeheader()
             writer.writerows(self.rows)
-        os.replace(part, self.path)
 
 
 ROLLOUT_SCHEMA = pa.schema(
@@ -126,9 +124,8 @@ def write_rollout(folder: Path, rollout: Rollout, update: Update, *, rank: int =
         for i, r in enumerate(rollout.responses)
     ]
     path = rollout_path(folder, rollout.step, rank)
-    part = path.with_suffix(".part")
-    pq.write_table(pa.Table.from_pylist(rows, schema=ROLLOUT_SCHEMA), part, compression="zstd")
-    os.replace(part, path)
+    with whole(path) as part:
+        pq.write_table(pa.Table.from_pylist(rows, schema=ROLLOUT_SCHEMA), part, compression="zstd")
     return path
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from edge_lightning.training.record import MetricsFile
+from edge_lightning.whole import whole
 
 FIRST_AND_LAST_STEPS = 10
 
@@ -32,6 +32,5 @@ def training_figures(metrics: MetricsFile) -> dict:
 
 def write_json(path: Path, content: dict) -> None:
     """Whole or not at all."""
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(content, indent=2) + "\n")
-    os.replace(part, path)
+    with whole(path) as part:
+        part.write_text(json.dumps(content, indent=2) + "\n")

@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--group-size", type=int, default=8)
     parser.add_argument("--response-limit", type=int, default=512)
     parser.add_argument("--vocabulary", type=int)
-    parser.add_argument("--micro-batch-tokens", type=int, default=4096, help="ours: tokens of a forward pass")
+    parser.add_argument("--micro-batch-tokens", type=int, default=2048, help="ours: tokens of a forward pass")
     parser.add_argument("--at-once", type=int, help="trl: responses of a forward pass; the whole group where not given")
     parser.add_argument("--gradient-checkpointing", action="store_true")
     parser.add_argument("--compile", action="store_true", help="layers, after the first step")

@@ -107,7 +107,7 @@ def memory(folder: Path) -> str:
         "## Memory of the training part",
         "One group of 8 made-up responses of 512 tokens, SmolLM2-135M in float32, AdamW. Activations: the peak of the",
         "resident set during a step, less what stood before it and the gradients. TRL takes the group at once, or half of",
-        "it; this project rows of at most 4096 tokens. `large-vocabulary`: a head and an embedding of 151,936 words.",
+        "it; this project rows of at most 2048 tokens. `large-vocabulary`: a head and an embedding of 151,936 words.",
         "",
         "| | activations MiB | training part MiB |",
         "|---|---|---|",

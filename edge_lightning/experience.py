@@ -9,6 +9,7 @@ What follows (scoring, credit, objective) needs gradients and is in training/mod
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -52,6 +53,14 @@ class Rollout:
     sampled_advantages_B: Tensor | None = None
     dropped: list[Response] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+
+    def mini_batches(self, count: int) -> list[list[int]]:
+        """Responses by mini-batch: whole groups, one after the other, about as many in each."""
+        ends = [len(self.problems) * (number + 1) // count for number in range(count)]
+        parts: list[list[int]] = [[] for _ in ends]
+        for response, group in enumerate(self.group_B.tolist()):
+            parts[bisect_right(ends, group)].append(response)
+        return parts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,6 +102,10 @@ def refusal(command, line, run_dir, capfd):
         ("rollout.temperature=0", r"rollout.temperature=0: above 0 \(0.01 to 100\) expected"),
         ("rollout.temperature=inf", "rollout.temperature=inf: above 0"),
         ("rollout.group_size=0 advantage=none", "rollout.group_size=0: at least 1 expected"),
+        (
+            "rollout.mini_batches=16 rollout.updates_per_rollout=16",
+            "rollout.mini_batches=16: at most rollout.problems_per_step=8 expected",
+        ),
         ("rollout.max_engine_gap=-1", "rollout.max_engine_gap=-1: above 0 expected"),
         ("module.gradient_clip_norm=-1", "module.gradient_clip_norm=-1: above 0 expected, null for no clipping"),
         ("fidelity.advantage_ddof=9", "advantage.ddof=9, epsilon=0.0: a ddof of 0 or 1"),

@@ -52,6 +52,11 @@ def check_values(cfg: DictConfig) -> None:
     check(cfg)
     if rollout.max_engine_gap is not None and rollout.max_engine_gap <= 0:
         raise UserError(f"rollout.max_engine_gap={rollout.max_engine_gap}: above 0 expected, null: not watched")
+    if rollout.mini_batches > rollout.problems_per_step:
+        raise UserError(
+            f"rollout.mini_batches={rollout.mini_batches}: at most rollout.problems_per_step={rollout.problems_per_step} "
+            "expected, since a mini-batch is made of whole groups"
+        )
     if cfg.schedule.get("num_warmup_steps", 0) < 0:
         raise UserError(f"schedule.num_warmup_steps={cfg.schedule.num_warmup_steps}: at least 0 expected")
     for key, instead in NOT_FOR_THE_TRAINER.items():

@@ -6,6 +6,7 @@ was split. Masked and left-out tokens stay in the denominators.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,10 +21,10 @@ from edge_lightning.types import Response
 
 @dataclass(frozen=True)
 class StepTotals:
-    """Counts of a whole step over all ranks, responses without gradient included.
+    """Counts of what an update is over, on all ranks, responses without gradient included.
 
     Attributes:
-        tokens_G: of each group; None where nobody counted them.
+        tokens_G: of each group, 0 where it isn't part of the update; None where nobody counted them.
         group_B: index of the group of each response of this rank.
     """
 
@@ -33,15 +34,27 @@ class StepTotals:
     group_B: Tensor | None = None
 
     @classmethod
-    def of(cls, response_N: Tensor, group_B: Tensor, groups: int, all_reduce: AllReduce = alone) -> StepTotals:
+    def of(
+        cls,
+        response_N: Tensor,
+        group_B: Tensor,
+        groups: int,
+        all_reduce: AllReduce = alone,
+        *,
+        counted: Sequence[int] | None = None,
+    ) -> StepTotals:
         """Counted from the tokens of this rank's responses and the groups that these belong to.
 
         Args:
             response_N: index of each token's response.
             groups: of the step; a group may be spread over ranks.
+            counted: the responses of an update over a part of the step, which is made of whole groups; None: all.
         """
-        tokens_G = all_reduce(group_B[response_N].bincount(minlength=groups), "sum")
-        responses = all_reduce(torch.tensor([len(group_B)]), "sum")
+        counted_B = torch.ones_like(group_B, dtype=torch.bool)
+        if counted is not None:
+            counted_B = torch.zeros_like(counted_B).index_fill_(0, torch.tensor(counted), True)
+        tokens_G = all_reduce(group_B[response_N[counted_B[response_N]]].bincount(minlength=groups), "sum")
+        responses = all_reduce(counted_B.sum()[None], "sum")
         return cls(int(responses), int(tokens_G.sum()), tokens_G, group_B)
 
 
@@ -146,6 +159,6 @@ class Aggregation:
             if totals.tokens_G is None:
                 raise ValueError("group_token_mean needs the tokens of each group; count them with StepTotals.of")
             tokens_N = totals.tokens_G[totals.group_B[response_N.cpu()]].to(response_N.device)
-            return 1.0 / (len(totals.tokens_G) * tokens_N)
+            return 1.0 / (totals.tokens_G.count_nonzero() * tokens_N)
         _, local_N, length = response_N.unique(return_inverse=True, return_counts=True)
         return 1.0 / (totals.responses * length[local_N])

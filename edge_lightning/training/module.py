@@ -38,8 +38,9 @@ class PolicyModule(L.LightningModule):
         optimizer: parameters -> optimizer.
         schedule: optimizer -> learning-rate schedule, stepped once a rollout.
         gradient_clip_norm: None for no clipping.
-        updates_per_rollout: optimizer steps on each rollout, each over all of it (mu of GRPO); the ratio of the second and
-            later ones is to the policy that sampled.
+        updates_per_rollout: optimizer steps on each rollout; the ratio is always to the policy that sampled.
+        mini_batches: parts of whole groups that a rollout is split into; each update is over one of them, in turn, and its
+            loss a mean over that part. With 1 each update is over all of it (mu of GRPO).
         entropy_every_n_steps: score every response each n steps for the entropy metrics, also where nothing else needs it;
             None: only where needed.
         leave_out_zero_advantage: spare responses the forward and backward pass that have no gradient: their group is tied.
@@ -58,11 +59,18 @@ class PolicyModule(L.LightningModule):
         schedule: Callable,
         gradient_clip_norm: float | None = 1.0,
         updates_per_rollout: int = 1,
+        mini_batches: int = 1,
         entropy_every_n_steps: int | None = 1,
         leave_out_zero_advantage: bool = True,
         gradient_shares_every_n_steps: int | None = None,
     ):
         require_at_least_one("rollout.updates_per_rollout", updates_per_rollout)
+        require_at_least_one("rollout.mini_batches", mini_batches)
+        if updates_per_rollout % mini_batches:
+            raise UserError(
+                f"rollout.updates_per_rollout={updates_per_rollout} rollout.mini_batches={mini_batches}: as many updates "
+                f"of each mini-batch expected; set rollout.updates_per_rollout={mini_batches} or a multiple of it"
+            )
         require_at_least_one("module.entropy_every_n_steps", entropy_every_n_steps)
         require_at_least_one("module.gradient_shares_every_n_steps", gradient_shares_every_n_steps)
         if gradient_clip_norm is not None and not gradient_clip_norm > 0:
@@ -76,6 +84,7 @@ class PolicyModule(L.LightningModule):
         self.make_schedule = schedule
         self.gradient_clip_norm = gradient_clip_norm
         self.updates_per_rollout = updates_per_rollout
+        self.mini_batches = mini_batches
         self.entropy_every_n_steps = entropy_every_n_steps
         self.leave_out_zero_advantage = leave_out_zero_advantage
         self.gradient_shares_every_n_steps = gradient_shares_every_n_steps
@@ -103,22 +112,26 @@ class PolicyModule(L.LightningModule):
     def training_step(self, rollout: Rollout, batch_idx: int) -> None:
         clock = Stopwatch()
         alive_B = self.credit.alive(rollout.advantages_B)
-        trained = self._trained(rollout, alive_B)
-        batches = self._micro_batches(rollout, trained)
+        parts = rollout.mini_batches(self.mini_batches)
+        batches = [self._micro_batches(rollout, self._trained(rollout, part, alive_B)) for part in parts]
         with clock("score"):
             scored = self._score(rollout, self._scored_first(rollout, batches, alive_B))
-        step_loss = StepLoss(
-            self.policy,
-            self.credit,
-            self.objective,
-            scored,
-            StepTotals.of(scored.response_N, rollout.group_B, len(rollout.problems)),
-            self.device,
-            self._padded_to(scored.response_N),
-        )
-        self.update = Update.begin(scored, len(trained))
+        losses = [
+            StepLoss(
+                self.policy,
+                self.credit,
+                self.objective,
+                scored,
+                StepTotals.of(scored.response_N, rollout.group_B, len(rollout.problems), counted=part),
+                self.device,
+                self._padded_to(scored.response_N),
+            )
+            for part in parts
+        ]
+        self.update = Update.begin(scored, sum(len(_responses(part)) for part in batches))
         for number in range(self.updates_per_rollout):
-            self._update_once(number, rollout, step_loss, batches, clock)
+            part = number % self.mini_batches
+            self._update_once(number, rollout, losses[part], batches[part], clock)
         self.update.seconds = dict(clock.seconds)
 
     def _update_once(
@@ -143,7 +156,7 @@ class PolicyModule(L.LightningModule):
             with clock("gradient_shares"):
                 update.gradient_shares = gradient_shares(
                     lambda some: step_loss(self._micro_batches(rollout, some), self._known_constants),
-                    [i for tokens in batches for i in tokens.responses],
+                    _responses(batches),
                     update.response_N,
                     parts_of(rollout.responses, update.response_N),
                     self.policy.trained_parameters(),
@@ -162,8 +175,8 @@ class PolicyModule(L.LightningModule):
     def _constants_while_scoring(self, scored: Scored, batches: list[TokenBatch]) -> ConstantsOf:
         """Constants for the first update, whose forward pass scores what has no score yet."""
         unscored_N = scored.entropies_N.isnan()
-        trained = [i for tokens in batches for i in tokens.responses]
-        settled = self.credit.scope is None or not unscored_N[torch.isin(scored.response_N, torch.tensor(trained))].any()
+        trained = torch.tensor(_responses(batches))
+        settled = self.credit.scope is None or not unscored_N[torch.isin(scored.response_N, trained)].any()
         once = self._prepare(scored) if settled else None
 
         def constants_of(forward: Forward) -> Constants:
@@ -205,28 +218,28 @@ class PolicyModule(L.LightningModule):
             padding_entropy_B=found.padding_entropy_B,
         )
 
-    def _scored_first(self, rollout: Rollout, batches: list[TokenBatch], alive_B: Tensor) -> Sequence[int]:
+    def _scored_first(self, rollout: Rollout, batches: list[list[TokenBatch]], alive_B: Tensor) -> Sequence[int]:
         if self.credit.needs_padding:  # which the training pass can't see for others than its own
             return range(len(rollout.responses))
         every = self.entropy_every_n_steps
         return scored_first(
             self.credit.scope,
-            [tokens.responses for tokens in batches],
+            [tokens.responses for part in batches for tokens in part],
             alive_B=alive_B,
             group_B=rollout.group_B,
+            later=[i for part in batches[1:] for i in _responses(part)],
             everyone=every is not None and rollout.step % every == 0,
         )
 
-    def _trained(self, rollout: Rollout, alive_B: Tensor) -> list[int]:
-        """Responses that get a forward pass with gradient: those that may have one, or the shortest where none has.
+    def _trained(self, rollout: Rollout, part: Sequence[int], alive_B: Tensor) -> Sequence[int]:
+        """Of a mini-batch those that get a forward pass with gradient: those that may have one, or the shortest if none has.
 
         That one's gradient is 0, which the optimizer must see: its moments decay as they would without leaving out.
         """
-        everyone = range(len(rollout.responses))
         if not self.leave_out_zero_advantage:
-            return list(everyone)
-        wanted = [i for i in everyone if self.objective.wants(rollout.responses[i], bool(alive_B[i]))]
-        return wanted or [min(everyone, key=lambda i: len(rollout.responses[i].completion_ids))]
+            return part
+        wanted = [i for i in part if self.objective.wants(rollout.responses[i], bool(alive_B[i]))]
+        return wanted or [min(part, key=lambda i: len(rollout.responses[i].completion_ids))]
 
     def _padded_to(self, response_N: Tensor) -> int | None:
         return int(response_N.bincount().max()) if self.credit.needs_padding else None
@@ -238,3 +251,7 @@ class PolicyModule(L.LightningModule):
         """Clip the gradient's norm; returns the norm before clipping."""
         limit = torch.inf if self.gradient_clip_norm is None else self.gradient_clip_norm
         return float(torch.nn.utils.clip_grad_norm_(self.policy.trained_parameters(), limit))
+
+
+def _responses(batches: Sequence[TokenBatch]) -> list[int]:
+    return [i for tokens in batches for i in tokens.responses]

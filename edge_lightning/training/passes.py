@@ -1,12 +1,12 @@
-"""Which responses are scored before a step's update, in a pass of their own without gradient.
+"""Which responses are scored before a step's first update, in a pass of their own without gradient.
 
-The update's forward pass computes the same values, so a response that is trained is scored first only where a credit has to
-see more than the response's micro-batch holds.
+That update's forward pass computes the same values, so a response that it trains is scored first only where a credit has to
+see more than the response's micro-batch holds. What later updates train first is scored: the weights will have changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from torch import Tensor
 
@@ -19,6 +19,7 @@ def scored_first(
     *,
     alive_B: Tensor,
     group_B: Tensor,
+    later: Collection[int] = (),
     everyone: bool = False,
 ) -> list[int]:
     """Responses that need a scoring pass, ascending.
@@ -30,12 +31,13 @@ def scored_first(
         scope: what the credit's statistics are taken over; None: it has none. A response is never split.
         micro_batches: the responses that are trained together.
         alive_B: False where no token advantage can be other than 0.
+        later: those of `micro_batches` that the first update does not train.
         everyone: every response is to be scored or trained, for the metrics.
     """
     batch_of = {response: number for number, batch in enumerate(micro_batches) for response in batch}
-    needed: set[int] = set()
+    needed = set(later)
     if everyone:
-        needed = set(range(len(alive_B))) - batch_of.keys()
+        needed |= set(range(len(alive_B))) - batch_of.keys()
     if scope in (None, Scope.RESPONSE):
         return sorted(needed)
     unit_B = group_B if scope is Scope.GROUP else group_B.new_zeros(len(group_B))

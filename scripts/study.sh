@@ -7,6 +7,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 methods=sft,grpo,force_r,force_r_eda,full
 controls=gec_only,gec_no_wrong_prefix,full_no_wrong_prefix,gec_masked,gec_shaped,gec_supervised,eda_only,gec_wrong_label
 controls+=,gec_wrong_answer,gec_foreign_reference,gec_statistics_only,full_sampled_baseline,compute_matched_grpo
+credits=eapo,full_eapo,ep_grpo,ep_grpo_eg,ep_grpo_ips,ep_grpo_eg_ips,ep_grpo_ips_zvd,entropy_adv,top_entropy,hapo,rl_zvp
+credits+=,dapo,dr_grpo,higher_temperature,more_rollouts
+halves="rollout.updates_per_rollout=2 rollout.mini_batches=2"
 moderate="data=arithmetic_moderate optimizer.lr=2e-4"
 any="fidelity.verified_references_only=false"
 
@@ -21,6 +24,7 @@ table="
 for seed in 0 1 2; do
   table+="
       hard_controls        seed=$seed ablation=$controls
+      hard_credits         seed=$seed ablation=$credits
       hard_why             seed=$seed ablation=gec_only correction.answer=0.0 correction.reference=0.5
       hard_why             seed=$seed ablation=gec_only correction.answer=0.5 correction.reference=0.0
       hard_why             seed=$seed ablation=full credit.floor=1.0
@@ -38,6 +42,7 @@ for seed in 0 1 2; do
       hard_mixes           seed=$seed ablation=full correction.reflect=0.8 correction.answer=0.1 correction.reference=0.1
       hard_kl              seed=$seed ablation=full,grpo objective.kl_coefficient=0.04
       hard_off_policy      seed=$seed ablation=full,gec_only rollout.updates_per_rollout=4
+      hard_halves          seed=$seed ablation=grpo,full,gec_only,full_eapo,hapo,rl_zvp $halves
       hard_references      seed=$seed ablation=full,sft data.corrupted_solutions=0.25,0.5 $any
 "
 done

@@ -80,6 +80,17 @@ def test_a_policy_that_was_not_trained_stands_beside_every_seed(tmp_path):
     assert row(written(tmp_path), "base")[0][1:3] == ["1", "0.000 ± -"]
 
 
+def test_pass_at_k_is_that_of_the_largest_k_that_all_seeds_have(tmp_path):
+    for seed, figures in enumerate(({"pass@1": 0.1, "pass@4": 0.3, "pass@8": 0.5}, {"pass@4": 0.5})):
+        after = {f"smoke/{name}": value for name, value in {"accuracy": 0.5, **figures}.items()}
+        write_run(tmp_path / f"grpo-{seed}", seed=seed, after=after)
+    write_run(tmp_path / "full-0", ablation="full")
+    text = written(tmp_path)
+    assert row(text, "method")[0][:5] == ["method", "seeds", "mean ± sd", "95 % interval", "pass@4"]
+    assert row(text, "grpo")[0][4] == "0.400 ± 0.141"  # sqrt(2 x .1^2)
+    assert row(text, "full")[0][4] == "-"
+
+
 def test_a_run_without_a_last_evaluation_has_no_accuracy(tmp_path):
     write_run(tmp_path / "g", after=None, before={"smoke": 0.1}, evaluated_steps=[0])
     assert accuracy(methods(tmp_path)["grpo"], "smoke") is None

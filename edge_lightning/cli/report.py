@@ -94,7 +94,7 @@ def print_report(whole, records, files: list[Path]) -> None:
             for label, it in accuracies.items():
                 d = differences.get(label)
                 against = (f"{d.mean:+.3f} {interval_text(d.interval)}", number_p(d.p_holm)) if d else (NOTHING, NOTHING)
-                table.add_row(*map(escape, (label, f"{len(it.by_seed)}", mean_sd(it), *against)))
+                table.add_row(*map(escape, (label, f"{len(it.by_seed)}", mean_sd(it.mean, it.sd), *against)))
             console.print(table)
         if why:
             console.print(f"{section.name}: {why}", markup=False, soft_wrap=True)

@@ -29,6 +29,7 @@ class Accuracy:
         sd: over seeds, ddof 1; None for one seed.
         interval: 95 %, seeds and problems resampled; None where the scores of problems were not kept.
         problems: how many; None where they were not kept.
+        pass_at: mean and sd over seeds of pass@k, by the k above 1 that every seed has.
     """
 
     by_seed: dict[int, float]
@@ -36,6 +37,7 @@ class Accuracy:
     sd: float | None
     interval: tuple[float, float] | None
     problems: int | None
+    pass_at: dict[int, tuple[float, float | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,12 @@ def accuracy(method: Method, benchmark: str) -> Accuracy | None:
         return None
     by_seed = {seed: float(run.final[f"{benchmark}/accuracy"]) for seed, run in runs.items()}
     mean, sd = mean_and_sd(list(by_seed.values()))
+    pass_at = _pass_at([run.final for run in runs.values()], f"{benchmark}/pass@")
     tables = {seed: scores(run, benchmark) for seed, run in runs.items()}
     if any(not table for table in tables.values()):
-        return Accuracy(by_seed, mean, sd, None, None)
+        return Accuracy(by_seed, mean, sd, None, None, pass_at)
     values_SP, problems = _table(list(tables.values()))
-    return Accuracy(by_seed, mean, sd, _interval(values_SP), len(problems))
+    return Accuracy(by_seed, mean, sd, _interval(values_SP), len(problems), pass_at)
 
 
 def difference(method: Method, baseline: Method, benchmark: str) -> Difference | None:
@@ -152,6 +155,12 @@ def scores(run: Run, benchmark: str) -> Scores:
 
 def before(run: Run, benchmark: str) -> float | None:
     return (run.before or {}).get(f"{benchmark}/accuracy")
+
+
+def _pass_at(figures: list[dict[str, float]], prefix: str) -> dict[int, tuple[float, float | None]]:
+    common = set.intersection(*(set(of_run) for of_run in figures))
+    found = sorted(int(k) for name in common if name.startswith(prefix) and (k := name.removeprefix(prefix)).isdecimal())
+    return {k: mean_and_sd([of_run[f"{prefix}{k}"] for of_run in figures]) for k in found if k > 1}
 
 
 def _table(tables: list[Scores]) -> tuple[np.ndarray, list[str]]:

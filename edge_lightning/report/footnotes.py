@@ -4,6 +4,8 @@ FOOTNOTES = """
 - **Accuracy** is pass@1: the mean over problems of the share of a problem's responses that are right, after training.
   For a method that trains nothing it is that of the policy itself; it depends on no seed and stands beside each of
   them.
+- **pass@k**: the chance that at least one of k responses to a problem is right, without bias (Chen et al., 2021,
+  arXiv:2107.03374), mean over problems, then mean ± sd over seeds. The largest k above 1 that was evaluated.
 - **mean ± sd**: over seeds, sd with n - 1. With one seed there is no sd.
 - **95 % interval** of an accuracy or a difference: percentile bootstrap, 9999 resamples, fixed seed, in which seeds and
   problems are both drawn with replacement, independently of each other. With one seed only problems are drawn, so it

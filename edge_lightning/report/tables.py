@@ -26,12 +26,21 @@ class Table:
 
 
 def accuracy_table(accuracies: dict[str, Accuracy]) -> Table:
-    """One benchmark: a row a method, best first."""
+    """One benchmark: a row a method, best first; pass@k of the largest k above 1 beside it, where there is one."""
+    k = max((k for it in accuracies.values() for k in it.pass_at), default=None)
     rows = [
-        (label, f"{len(it.by_seed)}", mean_sd(it), interval_text(it.interval), by_seed_text(it.by_seed))
+        (
+            label,
+            f"{len(it.by_seed)}",
+            mean_sd(it.mean, it.sd),
+            interval_text(it.interval),
+            *([] if k is None else [mean_sd(*it.pass_at[k]) if k in it.pass_at else NOTHING]),
+            by_seed_text(it.by_seed),
+        )
         for label, it in accuracies.items()
     ]
-    return Table(("method", "seeds", "mean ± sd", "95 % interval", "each seed"), tuple(rows))
+    pass_at = () if k is None else (f"pass@{k}",)
+    return Table(("method", "seeds", "mean ± sd", "95 % interval", *pass_at, "each seed"), tuple(rows))
 
 
 def overview_table(found: Results) -> Table:
@@ -39,10 +48,7 @@ def overview_table(found: Results) -> Table:
     names = list(found.accuracies)
     order = list(found.accuracies[names[-1]])
     order += [label for name in names for label in found.accuracies[name] if label not in order]
-    rows = [
-        (label, *(mean_sd(found.accuracies[n][label]) if label in found.accuracies[n] else NOTHING for n in names))
-        for label in dict.fromkeys(order)
-    ]
+    rows = [(label, *(_mean_sd_of(found.accuracies[n].get(label)) for n in names)) for label in dict.fromkeys(order)]
     return Table(("method", *names), tuple(rows))
 
 
@@ -112,8 +118,8 @@ def seconds_in_all(run: Run) -> float | None:
     return run.seconds.get("whole_run")
 
 
-def mean_sd(it: Accuracy) -> str:
-    return f"{it.mean:.3f} ± {NOTHING if it.sd is None else f'{it.sd:.3f}'}"
+def mean_sd(mean: float, sd: float | None) -> str:
+    return f"{mean:.3f} ± {NOTHING if sd is None else f'{sd:.3f}'}"
 
 
 def interval_text(interval: tuple[float, float] | None, *, sign: bool = False) -> str:
@@ -133,6 +139,10 @@ def number_p(p: float) -> str:
 
 def p_text(p: float) -> str:
     return f"p {number_p(p)}" if p < 0.001 else f"p = {number_p(p)}"
+
+
+def _mean_sd_of(it: Accuracy | None) -> str:
+    return NOTHING if it is None else mean_sd(it.mean, it.sd)
 
 
 def _marked(status: str) -> str:

@@ -22,8 +22,8 @@ class Update:
         logprobs_N, entropies_N: under the policy that sampled, nats; from the scoring pass, or from the first update's.
         constants: of the credit, with all that was scored.
         token_advantages_N: after credit; 0 for responses left out of the forward pass.
-        ratio_N, clipped_N: of the surrogate at the last update; NaN where the objective has none.
-        kl_N: divergence from the reference policy at the last update, nats.
+        ratio_N, clipped_N: of the surrogate at the last update over the token; NaN where the objective has none.
+        kl_N: divergence from the reference policy at that update, nats.
         losses, gradient_norms: of each update; norms before clipping.
         gradient_shares: figures of the first update's gradient by part of the tokens, where they were asked for.
     """

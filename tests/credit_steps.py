@@ -10,8 +10,20 @@ from edge_lightning.tokens import Forward
 RESPONSE_N = torch.tensor([0, 0, 1, 1, 1])  # a response of two tokens and one of three
 
 
-def scored(advantages, entropies, response=RESPONSE_N, group=None, *, logprobs=None, reference=None, rewards=None, step=0):
-    """One group unless `group` says more; rewards of 1 where the advantage is positive, which is right."""
+def scored(
+    advantages,
+    entropies,
+    response=RESPONSE_N,
+    group=None,
+    *,
+    logprobs=None,
+    reference=None,
+    rewards=None,
+    right=None,
+    tied=None,
+    step=0,
+):
+    """One group unless `group` says more; rewards of 1 where the advantage is positive, which is right; ties by advantage."""
     advantages_B = torch.as_tensor(advantages)
     group_B = torch.zeros(len(advantages_B), dtype=torch.long) if group is None else torch.as_tensor(group)
     entropies_N = torch.as_tensor(entropies)
@@ -21,8 +33,10 @@ def scored(advantages, entropies, response=RESPONSE_N, group=None, *, logprobs=N
         step=step,
         advantages_B=advantages_B,
         rewards_B=rewards_B,
-        right_B=rewards_B == 1,
-        tied_B=torch.stack([(advantages_B[group_B == g] == 0).all() for g in range(groups)])[group_B],
+        right_B=rewards_B == 1 if right is None else torch.as_tensor(right),
+        tied_B=torch.stack([(advantages_B[group_B == g] == 0).all() for g in range(groups)])[group_B]
+        if tied is None
+        else torch.as_tensor(tied),
         group_B=group_B,
         groups=groups,
         response_N=response,

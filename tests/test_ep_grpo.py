@@ -13,11 +13,11 @@ from tests.credit_steps import scored, weigh
 TWO_AND_TWO = torch.tensor([0, 0, 1, 1])
 
 
-def step(advantages=(1.0, -1.0), *, rewards=None, drift=(0.3, 0.5, 0.2, 0.1), entropies=(1.0, 3.0, 2.0, 2.0)):
+def step(advantages=(1.0, -1.0), *, drift=(0.3, 0.5, 0.2, 0.1), entropies=(1.0, 3.0, 2.0, 2.0), **more):
     """Two responses of two tokens; tau is 1/4, 1 and 1/2, 1."""
     reference = [-1.0] * 4
     logprobs = [r + d for r, d in zip(reference, drift)]
-    return scored(list(advantages), list(entropies), TWO_AND_TWO, logprobs=logprobs, reference=reference, rewards=rewards)
+    return scored(list(advantages), list(entropies), TWO_AND_TWO, logprobs=logprobs, reference=reference, **more)
 
 
 def near(values):
@@ -60,10 +60,23 @@ def test_a_tied_group_is_anchored_at_its_reward(reward, sign):
     assert weigh(EPGRPO(progress=False), tied).tolist() == [0.0] * 4
 
 
-def test_theta_divides_praise_from_blame():
-    half = step((0.0, 0.0), rewards=[0.5, 0.5])
-    assert weigh(EPGRPO(theta=0.4), half)[1] > 0 > weigh(EPGRPO(theta=0.6), half)[1]
-    assert weigh(EPGRPO(theta=0.5), half).tolist() == [0.0] * 4
+def test_a_tied_group_is_anchored_by_right_and_wrong_whatever_the_reward_pays_for():
+    # wrong responses that a format reward praises; right ones that a length reward takes a point from
+    wrong = step((0.0, 0.0), rewards=[1.0, 1.0], right=[False, False])
+    assert weigh(EPGRPO(), wrong).tolist() == near([0.0, -0.2, 0.0, 0.2])
+    right = step((0.0, 0.0), rewards=[0.0, 0.0], right=[True, True])
+    assert weigh(EPGRPO(), right).tolist() == near([0.0, 0.2, 0.0, -0.2])
+
+
+def test_a_response_at_the_mean_of_a_mixed_group_has_no_signal():
+    mixed = step((0.0, 0.0), right=[True, True], tied=[False, False])
+    assert weigh(EPGRPO(), mixed).tolist() == [0.0] * 4
+
+
+def test_a_small_drift_is_a_signal():
+    # the last bucket's drifts of 0.001 and 0.003: mean 0.002, sigma 0.001
+    small = step((0.0, 0.0), rewards=[1.0, 1.0], drift=(0.0, 0.001, 0.0, 0.003))
+    assert weigh(EPGRPO(), small).tolist() == pytest.approx([0.0, -0.2, 0.0, 0.2], abs=1e-3)
 
 
 def test_nothing_has_drifted_yet_and_rounding_is_no_signal():
@@ -112,8 +125,8 @@ def test_only_the_progress_signal_needs_a_reference():
     ("settings", "message"),
     [
         ({"buckets": 0}, "credit.buckets=0: at least 1 expected"),
-        ({"gamma": -1.0}, "credit.gamma=-1.0, eta=0.2, theta=0.5: gamma and eta of at least 0 expected"),
-        ({"eta": math.nan}, "gamma and eta of at least 0 expected"),
+        ({"gamma": -1.0}, "credit.gamma=-1.0, eta=0.2: both at least 0 expected"),
+        ({"eta": math.nan}, "both at least 0 expected"),
     ],
 )
 def test_values_out_of_range_are_refused(settings, message):

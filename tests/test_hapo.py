@@ -30,18 +30,16 @@ def moved(*ratios):
 
 
 def test_levels_by_hand():
-    level, above = HAPO().level(torch.tensor(ENTROPIES))
-    assert level.tolist() == near(LEVELS)
-    assert above.tolist() == [False] * 4 + [True]
+    assert HAPO().level(torch.tensor(ENTROPIES)).tolist() == near(LEVELS)
 
 
 def test_a_certain_token_counts_as_the_least_entropy_that_counts():
-    level, _ = HAPO(tiny=0.01).level(torch.tensor([0.0, 0.01, 0.5, 1.0, 2.0]))
+    level = HAPO(tiny=0.01).level(torch.tensor([0.0, 0.01, 0.5, 1.0, 2.0]))
     assert level[:2].tolist() == near([-1.0, -1.0])
 
 
 def test_equal_entropies_have_the_level_0():
-    assert HAPO().level(torch.full((5,), 0.7))[0].tolist() == near([0.0] * 5)
+    assert HAPO().level(torch.full((5,), 0.7)).tolist() == near([0.0] * 5)
 
 
 def test_at_the_first_update_uncertain_tokens_keep_their_advantage():
@@ -51,9 +49,17 @@ def test_at_the_first_update_uncertain_tokens_keep_their_advantage():
 
 
 def test_tokens_that_have_moved_by_hand():
-    # certain tokens outside (0.9, 1.1) get A, uncertain ones A (1 + h)
-    found = weigh(HAPO(), scored([1.0, -1.0], ENTROPIES), logprobs_N=moved(1.2, 1.05, 0.8, 1.0, 1.2))
+    # zones: certain tokens (1 - .1 (1 - h), 1.1), so .8, .82940, .86643, .89583; the uncertain one (.9, 1.2)
+    # certain tokens outside get A, uncertain ones A (1 + h)
+    found = weigh(HAPO(), scored([1.0, -1.0], ENTROPIES), logprobs_N=moved(1.2, 1.05, 0.8, 1.0, 1.25))
     assert found.tolist() == near([1.0, 0.29397, -1.0, -0.95828, -2.0])
+
+
+def test_the_zone_goes_half_way_to_the_bounds_of_each_token():
+    inside = weigh(HAPO(), scored([1.0, -1.0], ENTROPIES), logprobs_N=moved(0.81, 0.84, 0.88, 0.90, 1.19))
+    assert inside.tolist() == near([0.0, 0.29397, -0.66432, -0.95828, -1.0])
+    outside = weigh(HAPO(), scored([1.0, -1.0], ENTROPIES), logprobs_N=moved(0.79, 0.82, 0.86, 0.89, 1.21))
+    assert outside.tolist() == near([1.0, 1.0, -1.0, -1.0, -2.0])
 
 
 def test_bounds_by_hand():
@@ -62,10 +68,15 @@ def test_bounds_by_hand():
     assert constants.clip_high_factor_N.tolist() == near([1.0, 1.0, 1.0, 1.0, 2.0])
 
 
-def test_the_sign_slip_turns_the_certain_tokens():
+def test_the_sign_slip_makes_certain_tokens_uncertain_ones():
+    # h = 1, .70603, .33568, .04172, 1: all above 0, so all stay as they are inside and have upper bounds alone
     credit, step = HAPO(sign_slip=True), scored([1.0, -1.0], ENTROPIES)
-    assert weigh(credit, step).tolist() == near([2.0, 1.70603, -1.33568, -1.04172, -1.0])
-    assert credit.prepare(step).clip_low_factor_N.tolist() == near([0.0, 0.29397, 0.66432, 0.95828, 1.0])
+    assert weigh(credit, step).tolist() == near([1.0, 1.0, -1.0, -1.0, -1.0])
+    constants = credit.prepare(step)
+    assert constants.clip_low_factor_N.tolist() == near([1.0] * 5)
+    assert constants.clip_high_factor_N.tolist() == near([2.0, 1.70603, 1.33568, 1.04172, 2.0])
+    outside = weigh(credit, step, logprobs_N=moved(1.21, 1.18, 1.14, 1.11, 1.21))
+    assert outside.tolist() == near([2.0, 1.70603, -1.33568, -1.04172, -2.0])
 
 
 def test_factors_move_the_bounds_of_the_clip():

@@ -87,7 +87,7 @@ def test_ep_grpo_has_its_papers_constants():
     assert (cfg.objective.aggregation, cfg.objective.kl_coefficient) == ("group_token_mean", 0.001)
     credit = instantiate(cfg.credit)
     assert isinstance(credit, EPGRPO)
-    assert (credit.gamma, credit.theta, credit.buckets, credit.eta) == (5.0, 0.5, 10, 0.2)
+    assert (credit.gamma, credit.buckets, credit.eta) == (5.0, 10, 0.2)
     assert (credit.entropy_gate, credit.needs_reference, credit.zero_variance) == (True, True, True)
     assert cfg.evaluation.name == "ep_grpo_suite"
     assert (cfg.evaluation.samples, list(cfg.evaluation.k), cfg.evaluation.response_limit) == (16, [1, 4, 8, 16], 2048)

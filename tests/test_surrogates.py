@@ -156,6 +156,26 @@ def test_mismatch_weighs_the_gradient_of_sampled_tokens(kind, expected):
     assert (-2 * logprobs.grad).tolist() == near(expected)
 
 
+def test_mismatch_is_that_of_the_policy_that_sampled_also_at_later_updates():
+    # old log p = -1 beside the engine's -1 - log 1.5: m = 1.5 whatever p has become; rho = 1.1, inside the clip
+    made = replace(response((5, 6)), engine_logprobs=(-1.0 - math.log(1.5),) * 2)
+    tokens = pack([made], [0])
+    now = torch.full((2,), -1.0 + math.log(1.1), requires_grad=True)
+    passed = Forward(now, torch.zeros(2), tokens.response_N, tokens.place_N)
+    objective = PolicyGradient(mismatch="tis", kl_coefficient=0.5)
+    loss = objective(
+        passed,
+        torch.ones(2),
+        tokens,
+        StepTotals(1, 2),
+        old_logprobs_N=torch.full((2,), -1.0),
+        reference_logprobs_N=torch.full((2,), -1.0),
+    )
+    # d(-m rho A + beta (1 / rho - 1 + log rho)) / d log p = -1.65 + 0.5 (1 - 1 / 1.1); the KL term is not weighed by m
+    loss.value.backward()
+    assert (2 * now.grad).tolist() == near([-1.65 + 0.5 / 11] * 2)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -68,14 +68,18 @@ def test_eapo_level_ends_at_the_quantiles():
     assert level.tolist() == near([0, 0, 1 / 8, 2 / 8, 3 / 8, 4 / 8, 5 / 8, 6 / 8, 7 / 8, 1, 1])
 
 
-def test_kappa_grows_over_its_first_steps():
-    credit = EAPO(kappa=2.0, kappa_warm_up_steps=4)
-    assert [credit.kappa_at(step) for step in (0, 1, 3, 4, 100)] == [0.5, 1.0, 2.0, 2.0, 2.0]
-    assert EAPO(kappa=2.0).kappa_at(0) == 2.0
-    late = weigh(credit, scored([1.0, -1.0], ENTROPIES, step=7))
-    assert late.tolist() == near(weigh(EAPO(kappa=2.0), scored([1.0, -1.0], ENTROPIES)).tolist())
-    early = weigh(credit, scored([1.0, -1.0], ENTROPIES, step=0))
-    assert early.tolist() == near(weigh(EAPO(kappa=0.5), scored([1.0, -1.0], ENTROPIES)).tolist())
+def test_kappa_falls_to_0_over_its_decay():
+    credit = EAPO(kappa=2.0, kappa_decay_steps=4)
+    assert [credit.kappa_at(step) for step in (0, 1, 3, 4, 100)] == [2.0, 1.5, 0.5, 0.0, 0.0]
+    assert EAPO(kappa=2.0).kappa_at(100) == 2.0
+    late = weigh(credit, scored([1.0, -1.0], ENTROPIES, step=3))
+    assert late.tolist() == near(weigh(EAPO(kappa=0.5), scored([1.0, -1.0], ENTROPIES)).tolist())
+
+
+def test_the_largest_kappa_is_finite():
+    found = weigh(EAPO(kappa=50.0), scored([1.0, -1.0], ENTROPIES))
+    assert found.isfinite().all()
+    assert found.abs().max() > 1.9  # all on one token of two
 
 
 def test_entropy_bonus_by_hand():
@@ -109,6 +113,15 @@ def test_rl_zvp_by_hand():
     assert mixed.tolist() == [1, 1, -1, -1, -1]
 
 
+def test_rl_zvp_goes_by_right_and_by_ties_and_not_by_the_sum_of_rewards():
+    # a tied group of wrong responses that a format reward praises: max H - H = 0.2, 0 and 1, 0.5, 0
+    wrong = weigh(RLZVP(), scored([0.0, 0.0], ENTROPIES, rewards=[1.0, 1.0], right=[False, False]))
+    assert wrong.tolist() == near([-0.02, 0, -0.1, -0.05, 0])
+    # in a group that is not tied a response at the mean has an advantage of 0, which stays
+    at_mean = weigh(RLZVP(), scored([0.0, 0.0], ENTROPIES, right=[True, True], tied=[False, False]))
+    assert at_mean.tolist() == [0.0] * 5
+
+
 def test_rl_zvp_of_a_response_of_one_token():
     step = scored([0.0, 0.0], [0.8, 0.3], torch.arange(2), rewards=[0.0, 0.0])
     assert weigh(RLZVP(), step).tolist() == [0.0, 0.0]
@@ -124,9 +137,9 @@ def test_only_rl_zvp_wants_tied_groups():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: EAPO(kappa=-1.0), "credit.kappa=-1.0: at least 0 expected"),
+        (lambda: EAPO(kappa=-1.0), "credit.kappa=-1.0: 0 to 50 expected"),
         (lambda: EAPO(positive=2), "credit.positive=2, credit.negative=-1: -1, 0 or 1 expected"),
-        (lambda: EAPO(kappa_warm_up_steps=-1), "credit.kappa_warm_up_steps=-1: at least 0 expected"),
+        (lambda: EAPO(kappa_decay_steps=-1), "credit.kappa_decay_steps=-1: at least 0 expected"),
         (lambda: EntropyAdv(kappa=1.0), "credit.kappa=1.0: above 1 expected"),
         (lambda: EntropyAdv(alpha=math.nan), "credit.alpha=nan: at least 0 expected"),
         (lambda: TopEntropy(share=0.0), "credit.share=0.0: above 0 and at most 1 expected"),

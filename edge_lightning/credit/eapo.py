@@ -18,6 +18,7 @@ from edge_lightning.masking import segment_mean
 from edge_lightning.order_statistics import quantiles
 
 EPSILON = 1e-8
+LARGEST_KAPPA = 50  # e^kappa is a float32 number, and the sum of such
 
 
 class EAPO(TokenCredit):
@@ -31,24 +32,25 @@ class EAPO(TokenCredit):
     Args:
         kappa: log 4 in the paper; 0 is GRPO.
         positive, negative: b, each -1, 0 or 1. (1, -1) is EAPO, (0, 0) GRPO.
-        kappa_warm_up_steps: over these first steps kappa grows linearly from kappa / n; 0: it is the same throughout.
+        kappa_decay_steps: over these first steps (rollouts) kappa falls linearly to 0, as the released code may have it; 0: it
+            is the same throughout.
     Raises:
         UserError: a value is out of its range.
     """
 
     scope = Scope.STEP
 
-    def __init__(self, *, kappa: float = math.log(4), positive: int = 1, negative: int = -1, kappa_warm_up_steps: int = 0):
-        if not 0 <= kappa < math.inf:
-            raise UserError(f"credit.kappa={kappa}: at least 0 expected, log 4 = 1.386 is usual")
+    def __init__(self, *, kappa: float = math.log(4), positive: int = 1, negative: int = -1, kappa_decay_steps: int = 0):
+        if not 0 <= kappa <= LARGEST_KAPPA:
+            raise UserError(f"credit.kappa={kappa}: 0 to {LARGEST_KAPPA} expected, log 4 = 1.386 is usual")
         if positive not in (-1, 0, 1) or negative not in (-1, 0, 1):
             raise UserError(f"credit.positive={positive}, credit.negative={negative}: -1, 0 or 1 expected")
-        if kappa_warm_up_steps < 0:
-            raise UserError(f"credit.kappa_warm_up_steps={kappa_warm_up_steps}: at least 0 expected")
+        if kappa_decay_steps < 0:
+            raise UserError(f"credit.kappa_decay_steps={kappa_decay_steps}: at least 0 expected")
         self.kappa = kappa
         self.positive = positive
         self.negative = negative
-        self.kappa_warm_up_steps = kappa_warm_up_steps
+        self.kappa_decay_steps = kappa_decay_steps
 
     def prepare(self, scored: Scored, all_reduce: AllReduce = alone) -> TokenConstants:
         """The weights of a step's tokens; quantiles over all ranks."""
@@ -64,7 +66,7 @@ class EAPO(TokenCredit):
 
     def kappa_at(self, step: int) -> float:
         """kappa of a step, counted from 0."""
-        return self.kappa * min(1.0, (step + 1) / max(1, self.kappa_warm_up_steps))
+        return self.kappa * (max(0.0, 1 - step / self.kappa_decay_steps) if self.kappa_decay_steps else 1.0)
 
 
 def entropy_level(entropies_N: Tensor, all_reduce: AllReduce) -> Tensor:

@@ -24,18 +24,19 @@ class EPGRPO(TokenCredit):
     """A_t = W_t A + eta z_t.
 
         gate       W_t = sigmoid(gamma (H_t - mu) / (sigma + 1e-8)), mu and sigma over all tokens of the group
-        signal     s_t = d (log p_t - log p_ref,t), d = sign A; in groups without variance sign(r - theta)
+        signal     s_t = d (log p_t - log p_ref,t), d = sign A; in groups without variance 1 if right, -1 if wrong
         progress   tau_t = S_t / S_T, S the running sum of H in the response, 1 where S_T is 0
         z          z-score of s_t among the tokens of the group in one of K equal buckets of tau
 
     p is the policy that sampled. A bucket with one token, or whose signals differ by rounding alone, has z = 0: so it is in
-    the first step of a run, where p is p_ref. The paper's factor lambda of the signal cancels in the z-score.
+    the first step of a run, where p is p_ref. The paper's factor lambda of the signal cancels in the z-score; its theta of 0.5
+    divides rewards of 0 and 1, which here is what right and wrong are, whatever else a reward pays for.
 
     Args:
         entropy_gate: False: W = 1.
         progress: False: no z, and no reference policy is needed.
         zero_variance: False: d = 0 in groups without variance, which then have no gradient.
-        gamma, theta, buckets, eta: 5, 0.5, 10, 0.2 in the paper.
+        gamma, buckets, eta: 5, 10, 0.2 in the paper.
     Raises:
         UserError: a value is out of its range.
     """
@@ -49,18 +50,16 @@ class EPGRPO(TokenCredit):
         progress: bool = True,
         zero_variance: bool = True,
         gamma: float = 5.0,
-        theta: float = 0.5,
         buckets: int = 10,
         eta: float = 0.2,
     ):
         require_at_least_one("credit.buckets", buckets)
-        if not 0 <= eta < math.inf or not 0 <= gamma < math.inf or not -math.inf < theta < math.inf:
-            raise UserError(f"credit.gamma={gamma}, eta={eta}, theta={theta}: gamma and eta of at least 0 expected")
+        if not 0 <= eta < math.inf or not 0 <= gamma < math.inf:
+            raise UserError(f"credit.gamma={gamma}, eta={eta}: both at least 0 expected")
         self.entropy_gate = entropy_gate
         self.needs_reference = progress
         self.zero_variance = zero_variance
         self.gamma = gamma
-        self.theta = theta
         self.buckets = buckets
         self.eta = eta
 
@@ -90,8 +89,8 @@ class EPGRPO(TokenCredit):
         """z_t."""
         if scored.reference_logprobs_N is None:
             raise ValueError("credit ep_grpo: log-probabilities under a reference policy expected, None came")
-        tied_B = torch.sign(scored.rewards_B - self.theta) if self.zero_variance else torch.zeros_like(scored.rewards_B)
-        anchor_B = torch.where(scored.tied_B, tied_B, torch.sign(scored.advantages_B).double()).float()
+        tied_B = 2.0 * scored.right_B.float() - 1 if self.zero_variance else torch.zeros_like(scored.advantages_B)
+        anchor_B = torch.where(scored.tied_B, tied_B, torch.sign(scored.advantages_B))
         signal_N = anchor_B[scored.response_N] * (scored.logprobs_N - scored.reference_logprobs_N)
         bucket_N = (progress_of(scored.entropies_N, scored.response_N) * self.buckets).long().clamp(0, self.buckets - 1)
         segment_N = scored.group_B[scored.response_N] * self.buckets + bucket_N

@@ -1,7 +1,8 @@
 """HAPO: uncertain tokens get more room to change and, once they have moved, more weight; certain ones less of either.
 
 Source: HAPO (arXiv:2509.16591) and its released code, which has a sign slip for the certain tokens.
-Left out: a sampling temperature that follows the entropy token by token, which the engines do not offer.
+Left out: a sampling temperature that follows the entropy token by token, which the engines do not offer, and the group's mean
+and deviation taken over tokens in the place of responses.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ from edge_lightning.tokens import Forward
 
 @dataclass(frozen=True)
 class LevelConstants(Constants):
-    """Adds, in the step's flat order, h of each token, whether it is above Q80, and what its ratio is taken to."""
+    """Adds, in the step's flat order, h of each token, and what its ratio is taken to."""
 
     level_N: Tensor | None = None
-    above_N: Tensor | None = None
     old_logprobs_N: Tensor | None = None
 
 
@@ -32,16 +32,17 @@ class HAPO:
 
         x = log max(H, tiny)    h = (x - Q80) / (max x - Q80) above Q80, (x - Q80) / (Q80 - min x) up to it
 
-        bounds of the clip    above Q80: the upper one is 1 + high (1 + h)    up to it: the lower one is 1 - low (1 - h)
-        A_t = A (1 + h)       above Q80: where the ratio is outside (1 - margin, 1 + margin)    up to it: where it is inside
+        bounds of the clip    h > 0: the upper one is 1 + high (1 + h)    else: the lower one is 1 - low (1 - h)
+        A_t = A (1 + h)       h > 0: where the ratio is outside the zone    else: where it is inside
         A_t = A               elsewhere
 
-    The root mean square that the paper divides by cancels. At the first update of a rollout all ratios are inside.
+    The zone ends half way to the bounds: (1 - margin, 1 + margin (1 + h)) or (1 - margin (1 - h), 1 + margin). The root mean
+    square that the paper divides by cancels. At the first update of a rollout all ratios are inside.
 
     Args:
-        margin: half of the clip's distances in the paper: 0.1.
+        margin: half of the clip's distances: 0.1 in the paper, beside bounds of 0.2.
         tiny: entropies below it count as it, nats.
-        sign_slip: True: h of tokens up to Q80 has the other sign, as in the released code.
+        sign_slip: True: h of tokens up to Q80 has the other sign, as in the released code, so that no h is below 0.
     Raises:
         UserError: a value is out of its range.
     """
@@ -63,31 +64,32 @@ class HAPO:
 
     def prepare(self, scored: Scored, all_reduce: AllReduce = alone) -> LevelConstants:
         """Levels of a step's tokens; quantile, least and largest over all ranks."""
-        level_N, above_N = self.level(scored.entropies_N, all_reduce)
+        level_N = self.level(scored.entropies_N, all_reduce)
         return LevelConstants(
             scored.advantages_B,
-            clip_low_factor_N=torch.where(above_N, 1.0, 1 - level_N),
-            clip_high_factor_N=torch.where(above_N, 1 + level_N, 1.0),
+            clip_low_factor_N=torch.where(level_N > 0, 1.0, 1 - level_N),
+            clip_high_factor_N=torch.where(level_N > 0, 1 + level_N, 1.0),
             level_N=level_N,
-            above_N=above_N,
             old_logprobs_N=scored.logprobs_N,
         )
 
-    def level(self, entropies_N: Tensor, all_reduce: AllReduce = alone) -> tuple[Tensor, Tensor]:
-        """h, 0 at the quantile and NaN where H is; and whether x is above the quantile."""
+    def level(self, entropies_N: Tensor, all_reduce: AllReduce = alone) -> Tensor:
+        """h, 0 at the quantile and NaN where H is."""
         x_N = entropies_N.clamp(min=self.tiny).log().float()
         low, middle, high = quantiles(x_N[~x_N.isnan()], [0.0, 0.8, 1.0], all_reduce).to(x_N.device)
         distance_N = x_N.double() - middle
         above_N = distance_N / (high - middle).clamp(min=1e-12)
         below_N = distance_N / (middle - low).clamp(min=1e-12)
         level_N = torch.where(distance_N > 0, above_N, -below_N if self.sign_slip else below_N)
-        return level_N.clamp(-1, 1).float(), distance_N > 0
+        return level_N.clamp(-1, 1).float()
 
     def weigh(self, constants: LevelConstants, forward: Forward) -> Tensor:
         level_N = constants.level_N[forward.place_N]
         advantage_N = constants.advantages_B[forward.response_N]
         ratio_N = (forward.logprobs_N.detach() - constants.old_logprobs_N[forward.place_N]).exp()
-        inside_N = (ratio_N > 1 - self.margin) & (ratio_N < 1 + self.margin)
-        scaled_N = torch.where(constants.above_N[forward.place_N], ~inside_N, inside_N)
+        low_N = 1 - self.margin * constants.clip_low_factor_N[forward.place_N]
+        high_N = 1 + self.margin * constants.clip_high_factor_N[forward.place_N]
+        inside_N = (ratio_N > low_N) & (ratio_N < high_N)
+        scaled_N = torch.where(level_N > 0, ~inside_N, inside_N)
         weighed_N = torch.where(scaled_N, advantage_N * (1 + level_N), advantage_N)
         return torch.where(advantage_N == 0, 0.0, torch.where(level_N.isnan(), torch.nan, weighed_N))

@@ -32,8 +32,8 @@ class EAPO(TokenCredit):
     Args:
         kappa: log 4 in the paper; 0 is GRPO.
         positive, negative: b, each -1, 0 or 1. (1, -1) is EAPO, (0, 0) GRPO.
-        kappa_decay_steps: over these first steps (rollouts) kappa falls linearly to 0, as the released code may have it; 0: it
-            is the same throughout.
+        kappa_decay_steps: over these first rollouts kappa falls linearly to 0, an option of the released code; 0: it is the
+            same throughout.
     Raises:
         UserError: a value is out of its range.
     """

@@ -29,8 +29,8 @@ class EPGRPO(TokenCredit):
         z          z-score of s_t among the tokens of the group in one of K equal buckets of tau
 
     p is the policy that sampled. A bucket with one token, or whose signals differ by rounding alone, has z = 0: so it is in
-    the first step of a run, where p is p_ref. The paper's factor lambda of the signal cancels in the z-score; its theta of 0.5
-    divides rewards of 0 and 1, which here is what right and wrong are, whatever else a reward pays for.
+    the first step of a run, where p is p_ref. The paper's factor lambda of the signal cancels in the z-score; its theta of
+    0.5 divides rewards of 0 and 1, which is what right and wrong are here, whatever else a reward pays for.
 
     Args:
         entropy_gate: False: W = 1.

@@ -1,8 +1,8 @@
 """HAPO: uncertain tokens get more room to change and, once they have moved, more weight; certain ones less of either.
 
 Source: HAPO (arXiv:2509.16591) and its released code, which has a sign slip for the certain tokens.
-Left out: a sampling temperature that follows the entropy token by token, which the engines do not offer, and the group's mean
-and deviation taken over tokens in the place of responses.
+Left out: a sampling temperature that follows the entropy token by token, which the engines do not offer, and a mean and
+deviation of the group's rewards over tokens in the place of responses.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -108,16 +109,19 @@ def measure(arguments) -> None:
         ("checkpointed", TRL, ["--gradient-checkpointing"]),
         ("compiled", OURS, ["--compile"]),
         ("adapters", OURS, ["--lora-rank", 32]),
+        ("mapped", OURS, []),
+        ("mapped-large-vocabulary", OURS, ["--vocabulary", 151_936]),
     ):
+        environment = {"MALLOC_MMAP_THRESHOLD_": str(2**20)} if name.startswith("mapped") else {}
         options = ["--who", "ours" if who is OURS else "trl", "--model", arguments.model, "--threads", 2, *more]
-        run(OUT / f"memory-{name}-{options[1]}.json", who, "memory.py", *options)
+        run(OUT / f"memory-{name}-{options[1]}.json", who, "memory.py", *options, **environment)
     for group, limit in ((4, 128), (8, 128), (16, 128), (8, 512), (8, 1024)):
         for policy, path in (("tiny", TINY), ("smollm2", arguments.model)):
             size = ["--group-size", group, "--response-limit", limit, "--threads", 2]
             run(OUT / f"scaling-{policy}-{group}-{limit}.json", OURS, "memory.py", "--who", "ours", "--model", path, *size)
 
 
-def run(out: Path, python: Path, script: str, *arguments: object) -> None:
+def run(out: Path, python: Path, script: str, *arguments: object, **environment: str) -> None:
     """Make a measurement unless its file is there; a failed one is named and the rest go on."""
     if out.exists():
         return
@@ -125,6 +129,7 @@ def run(out: Path, python: Path, script: str, *arguments: object) -> None:
     done = subprocess.run(
         [python, HERE / script, out, *map(str, arguments)],
         cwd=ROOT,
+        env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

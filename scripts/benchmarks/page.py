@@ -69,9 +69,9 @@ def goals(folder: Path) -> str:
     if {"as-it-is-ours", "as-it-is-trl"} <= memories.keys():
         parts = [memories[f"as-it-is-{who}"]["training_part_mib"] for who in ("ours", "trl")]
         found.append(("peak of the training part, ours / TRL's", parts[0] / parts[1], 0.5, True))
-    if {"as-it-is-ours", "large-vocabulary-ours"} <= memories.keys():
-        parts = [memories[f"{name}-ours"]["activations_mib"] for name in ("large-vocabulary", "as-it-is")]
-        found.append(("activations with three times the vocabulary / without", parts[0] / parts[1], 1.15, True))
+    if {"mapped-ours", "mapped-large-vocabulary-ours"} <= memories.keys():
+        parts = [memories[f"{name}-ours"]["activations_mib"] for name in ("mapped-large-vocabulary", "mapped")]
+        found.append(("activations with three times the vocabulary / without, mapped", parts[0] / parts[1], 1.15, True))
     rows = []
     for goal, value, bound, most in found:
         met = value <= bound if most else value >= bound
@@ -140,7 +140,9 @@ def memory(folder: Path) -> str:
         "One group of 8 made-up responses of 512 tokens, SmolLM2-135M in float32, AdamW. Activations: the peak of the",
         "resident set during a step, less what stood before it and the gradients. TRL takes the group at once, or half of",
         "it; this project rows of at most 2048 tokens. `large-vocabulary`: a head and an embedding of 151,936 words.",
-        "`adapters`: LoRA of rank 32. Seconds: of the second step. A peak varies by a tenth with how memory lies in pieces.",
+        "`adapters`: LoRA of rank 32. Seconds: of the second step. Freed memory that lies in pieces is part of these peaks,",
+        "up to half of one, and varies by a tenth from run to run; `mapped` is without: every tensor over 1 MiB is mapped",
+        "by itself and given back when it is freed.",
         "",
         "| | activations MiB | training part MiB | seconds |",
         "|---|---|---|---|",

@@ -23,7 +23,7 @@ def scored(
     tied=None,
     step=0,
 ):
-    """One group unless `group` says more. By default a positive advantage is right, with a reward of 1; 0 for all is a tie."""
+    """One group unless `group` says more. By default a positive advantage is right, with a reward of 1; all 0 is a tie."""
     advantages_B = torch.as_tensor(advantages)
     group_B = torch.zeros(len(advantages_B), dtype=torch.long) if group is None else torch.as_tensor(group)
     entropies_N = torch.as_tensor(entropies)

@@ -78,6 +78,8 @@ class EPGRPO(TokenCredit):
             advantages_N = torch.where(advantages_N == 0, 0.0, advantages_N * self.gate(scored, all_reduce))
         if self.needs_reference:
             advantages_N = advantages_N + self.eta * self.progress(scored, all_reduce)
+        alive_N = self.alive(scored.advantages_B)[scored.response_N]
+        advantages_N = torch.where(alive_N, advantages_N, 0.0)  # not NaN, where the group has no scores
         return TokenConstants(scored.advantages_B, token_advantages_N=advantages_N)
 
     def gate(self, scored: Scored, all_reduce: AllReduce = alone) -> Tensor:

@@ -1,10 +1,12 @@
 """An ablation is a bundle of other options: what each changes against the whole method, and nothing else."""
 
+import math
 from collections.abc import Mapping
 from functools import cache
 
 import pytest
 from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
 from edge_lightning.cli.hydra_app import CONF
 
@@ -124,3 +126,26 @@ def test_every_ablation_is_held_against_the_whole_method():
 def test_parts_of_ep_grpo_are_switched_one_by_one(name):
     credit = composed(f"ablation={name}").credit
     assert (credit.entropy_gate, credit.progress, credit.zero_variance) == EP_GRPO_PARTS[name]
+
+
+@pytest.mark.parametrize(
+    ("group", "option", "values"),
+    [
+        ("advantage", "dr_grpo", {"leave_one_out": False}),
+        ("advantage", "rloo", {"leave_one_out": True}),
+        ("credit", "eda", {"floor": 0.1, "ceiling": 10.0}),
+        ("credit", "eapo", {"kappa": pytest.approx(math.log(4)), "positive": 1, "negative": -1}),
+        ("credit", "ep_grpo", {"gamma": 5.0, "buckets": 10, "eta": 0.2}),
+        ("credit", "entropy_adv", {"alpha": 0.4, "kappa": 2.0}),
+        ("credit", "top_entropy", {"share": 0.2}),
+        ("credit", "hapo", {"margin": 0.1, "tiny": 1e-6, "sign_slip": False}),
+        ("credit", "rl_zvp", {"alpha": 0.1}),
+        ("objective", "ppo_clip", {"surrogate.clip_low": 0.2, "surrogate.clip_high": 0.2}),
+        ("objective", "clip_higher", {"surrogate.clip_low": 0.2, "surrogate.clip_high": 0.28}),
+        ("objective", "gspo", {"surrogate.clip_low": 3e-4, "surrogate.clip_high": 4e-4}),
+        ("objective", "cispo", {"surrogate.cap": 5.0}),
+    ],
+)
+def test_constants_are_those_of_the_papers(group, option, values):
+    cfg = composed(f"{group}={option}")
+    assert {key: OmegaConf.select(cfg[group], key) for key in values} == values

@@ -5,8 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
+from edge_lightning.cli.checks import check_credit
+from edge_lightning.credit.eapo import EAPO
 from edge_lightning.credit.ep_grpo import EPGRPO
 from edge_lightning.credit.hapo import HAPO
+from edge_lightning.credit.none import NoCredit
+from edge_lightning.credit.rl_zvp import RLZVP
+from edge_lightning.errors import UserError
+from edge_lightning.objective.policy_gradient import PolicyGradient
+from edge_lightning.objective.supervised import Supervised
+from edge_lightning.objective.surrogates import CappedWeight
 from edge_lightning.policy import Policy
 from tests.engine_fixtures import perturb
 from tests.test_credit_layout import CREDITS
@@ -97,3 +105,24 @@ def test_right_is_the_grade_and_not_the_sum_of_rewards(asset):
         found.append(module.update.token_advantages_N)
     assert found[0].abs().max() > 0.1
     torch.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.parametrize(
+    ("credit", "objective", "refill_rounds", "message"),
+    [
+        (HAPO(), PolicyGradient(), 3, None),
+        (EAPO(), PolicyGradient(surrogate=CappedWeight()), 3, None),
+        (NoCredit(), Supervised(), 0, None),
+        (EPGRPO(zero_variance=False), PolicyGradient(), 3, None),
+        (HAPO(), PolicyGradient(surrogate=CappedWeight()), 0, "HAPO scales the bounds of a clip by tokens, which this"),
+        (EPGRPO(), Supervised(), 0, "Supervised weighs no response, so EPGRPO would do nothing; set credit=none"),
+        (EPGRPO(), PolicyGradient(), 3, "refill_rounds=3: EPGRPO learns from groups that are all right or all wrong"),
+        (RLZVP(), PolicyGradient(), 1, "refill_rounds=1: RLZVP learns from groups"),
+    ],
+)
+def test_pairs_that_undo_each_other_are_refused(credit, objective, refill_rounds, message):
+    if message is None:
+        check_credit(credit, objective, refill_rounds)
+    else:
+        with pytest.raises(UserError, match=message):
+            check_credit(credit, objective, refill_rounds)

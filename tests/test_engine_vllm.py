@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -229,3 +229,23 @@ def test_a_missing_vllm_names_the_remedies(policy, monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(UserError, match=r"install the project as .\[cpu\] or .\[cuda\], or set engine=hf"):
         VllmEngine(policy=policy, folder=".", max_model_len=128)
+
+
+@slow
+def test_a_continuation_reads_only_what_the_engine_has_not_read(engine, policy, monkeypatch):
+    """As a correction asks: prompt and response of a request that was just served, whole cache blocks of 32 of it."""
+    seen = []
+    generate = engine._llm.generate
+
+    def spied(*args, **kwargs):
+        outputs = generate(*args, **kwargs)
+        seen.extend(output.num_cached_tokens for output in outputs)
+        return outputs
+
+    monkeypatch.setattr(engine._llm, "generate", spied)
+    first = requests_of(policy, max_tokens=24)[-1]  # the longest prompt
+    said = engine.generate([first], Sampling(), weights_version=0)[0].token_ids
+    again = replace(first, prompt_ids=(*first.prompt_ids, *said, *policy.encode("Wait")))
+    engine.generate([again], Sampling(), weights_version=0)
+    read = len(first.prompt_ids) + len(said) - 1  # the last token was drawn, not read
+    assert seen[1] == read // 32 * 32 >= 32

@@ -5,13 +5,9 @@ import math
 import pytest
 import torch
 
-from edge_lightning.cli.checks import check_clip_scaling
-from edge_lightning.credit.eapo import EAPO
 from edge_lightning.credit.hapo import HAPO
 from edge_lightning.errors import UserError
-from edge_lightning.objective.policy_gradient import PolicyGradient
-from edge_lightning.objective.supervised import Supervised
-from edge_lightning.objective.surrogates import CappedWeight, TokenClip
+from edge_lightning.objective.surrogates import TokenClip
 from tests.credit_steps import scored, weigh
 from tests.test_surrogates import RESPONSE_N
 
@@ -86,14 +82,6 @@ def test_factors_move_the_bounds_of_the_clip():
     found = TokenClip()(ratios.log(), torch.zeros(5), advantages, RESPONSE_N, factors)
     assert found.gain_N.tolist() == near([1.35, 1.4, -0.75, -0.7, 1.2])
     assert found.clipped_N.tolist() == [0, 1, 0, 1, 1]
-
-
-def test_what_has_no_bounds_can_t_be_scaled():
-    check_clip_scaling(HAPO(), PolicyGradient())
-    check_clip_scaling(EAPO(), PolicyGradient(surrogate=CappedWeight()))
-    for objective in (PolicyGradient(surrogate=CappedWeight()), Supervised()):
-        with pytest.raises(UserError, match="HAPO scales the bounds of a clip by tokens, which this objective has none of"):
-            check_clip_scaling(HAPO(), objective)
 
 
 @pytest.mark.parametrize("settings", [{"margin": 0.0}, {"tiny": 0.0}, {"margin": math.nan}])

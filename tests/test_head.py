@@ -93,3 +93,21 @@ def test_a_head_whose_outputs_get_no_gradient_is_refused():
     logprobs, _ = logprobs_and_entropies(hidden, weight, target)
     with pytest.raises(RuntimeError, match="no gradient"):
         logprobs.grad_fn.apply(None, None)
+
+
+def test_what_is_kept_for_the_backward_pass_does_not_grow_with_the_vocabulary():
+    def kept(vocabulary):
+        hidden = torch.randn(40, 8, requires_grad=True)
+        weight = torch.randn(vocabulary, 8, requires_grad=True)
+        sizes = []
+
+        def pack(tensor):
+            if tensor.data_ptr() not in (hidden.data_ptr(), weight.data_ptr()):
+                sizes.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            logprobs_and_entropies(hidden, weight, torch.arange(40))
+        return sum(sizes)
+
+    assert kept(50) == kept(5000) == 3 * 40  # target, normalizer and entropy of each token

@@ -4,6 +4,9 @@ import pytest
 
 from edge_lightning.correction.gec import GuidedErrorCorrection
 from edge_lightning.errors import UserError
+from edge_lightning.rewards.accuracy import BoxedAccuracy
+from edge_lightning.rewards.format import BoxedFormat
+from edge_lightning.rewards.weighted import WeightedSum
 from edge_lightning.types import Problem
 from tests.test_experience import BOX, PROBLEMS, filled, reward  # noqa: F401  reward is a fixture
 
@@ -34,6 +37,15 @@ def test_a_refill_takes_what_problems_there_are(tiny_policy, reward):  # noqa: F
     rollout, engine = filled(tiny_policy, reward, *[BOX["wrong"]] * 6, pool=PROBLEMS + MORE[:1], refill_rounds=5)
     assert [len(asked) for asked in engine.asked] == [4, 2]
     assert [p.id for p in rollout.problems] == ["c", "b"]
+
+
+def test_a_group_of_wrong_responses_is_tied_whatever_else_is_paid_for(tiny_policy):
+    with_format = WeightedSum({"accuracy": BoxedAccuracy(), "format": BoxedFormat(weight=1.0)})
+    first = [BOX["wrong"], "no box", BOX["wrong"], BOX["b"]]  # rewards 1 and 0, but both wrong; mixed
+    rollout, _ = filled(tiny_policy, with_format, *first, *[BOX["wrong"]] * 6, **POOL)
+    with_format.close()
+    assert [r.problem.id for r in rollout.dropped[:2]] == ["a", "a"]
+    assert rollout.problems[1].id == "b"
 
 
 def test_what_correction_has_mixed_is_not_dropped(tiny_policy, reward):  # noqa: F811

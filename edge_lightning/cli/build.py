@@ -14,7 +14,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.cli.checks import (
-    check_clip_scaling,
+    check_credit,
     check_model,
     check_optimizer,
     check_processes,
@@ -94,7 +94,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     check_optimizer(policy, optimizer, schedule)
 
     credit = instantiate(cfg.credit)
-    check_clip_scaling(credit, objective)
+    check_credit(credit, objective, cfg.rollout.refill_rounds)
     module = instantiate(
         cfg.module,
         policy=policy,

@@ -13,6 +13,7 @@ from edge_lightning.cli.schema import check, check_call
 from edge_lightning.correction.base import Corrector
 from edge_lightning.correction.none import NoCorrection
 from edge_lightning.credit.base import Credit
+from edge_lightning.credit.none import NoCredit
 from edge_lightning.curation import curate
 from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import Exam
@@ -125,12 +126,20 @@ def check_source(
         raise UserError(f"{type(objective).__name__} has nothing to weigh in what {name} copies; set ablation=sft")
 
 
-def check_clip_scaling(credit: Credit, objective: Objective) -> None:
-    """Raise UserError where a credit scales bounds that the objective does not have."""
+def check_credit(credit: Credit, objective: Objective, refill_rounds: int) -> None:
+    """Raise UserError where a credit needs what the objective or the sampling takes away."""
+    name = type(credit).__name__
+    if objective.imitates and not isinstance(credit, NoCredit):
+        raise UserError(f"{type(objective).__name__} weighs no response, so {name} would do nothing; set credit=none")
     if credit.scales_clip and not getattr(getattr(objective, "surrogate", None), "scalable", False):
         raise UserError(
-            f"{type(credit).__name__} scales the bounds of a clip by tokens, which this objective has none of; "
+            f"{name} scales the bounds of a clip by tokens, which this objective has none of; "
             "set objective=ppo_clip or objective=clip_higher, or another credit"
+        )
+    if refill_rounds and bool(credit.alive(torch.zeros(1))):
+        raise UserError(
+            f"rollout.refill_rounds={refill_rounds}: {name} learns from groups that are all right or all wrong, which a "
+            "refill drops; set rollout.refill_rounds=0, or another credit"
         )
 
 

@@ -163,12 +163,10 @@ def test_a_nasty_gold_does_no_harm_either(equivalence, name):
     assert equivalence([([NASTY[name]], r"\sqrt{3}")]) != [Verdict.MATCHED]
 
 
-def test_little_of_it_takes_long():
+def test_little_of_it_runs_out_of_time():
     built = Equivalence(timeout_s=2.0, workers=1)
-    start = time.perf_counter()
     built([(["7"], text) for text in NASTY.values()])
     assert built.timeouts <= 2
-    assert time.perf_counter() - start < 30
     built.close()
 
 

@@ -12,7 +12,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from edge_lightning.cli.build import build_benchmarks, build_problem_set
-from edge_lightning.cli.checks import check_clip_scaling, check_model, check_source, check_values
+from edge_lightning.cli.checks import check_credit, check_model, check_source, check_values
 from edge_lightning.cli.hydra_app import CONF
 from edge_lightning.cli.schema import check
 from edge_lightning.credit.eapo import EAPO
@@ -41,7 +41,7 @@ def test_a_published_run_passes_every_check_that_loads_no_model(run, ablation):
     )
     rollout = cfg.rollout
     check_source(instantiate(cfg.engine), objective, advantage, corrector, rollout.group_size, rollout.refill_rounds)
-    check_clip_scaling(credit, objective)
+    check_credit(credit, objective, rollout.refill_rounds)
     for stage in ("prompt", "reward", "optimizer", "schedule"):
         instantiate(cfg[stage])
     assert cfg.ablation.name == (ablation or {"eapo_qwen3_4b": "eapo", "ep_grpo_qwen2_5_3b": "ep_grpo"}[run])

@@ -9,6 +9,7 @@ controls=gec_only,gec_no_wrong_prefix,full_no_wrong_prefix,gec_masked,gec_shaped
 controls+=,gec_wrong_answer,gec_foreign_reference,gec_statistics_only,full_sampled_baseline,compute_matched_grpo
 credits=eapo,full_eapo,ep_grpo,ep_grpo_eg,ep_grpo_ips,ep_grpo_eg_ips,ep_grpo_ips_zvd,entropy_adv,top_entropy,hapo,rl_zvp
 credits+=,dapo,dr_grpo,higher_temperature,more_rollouts
+# hard_full_again is the whole method by the code that ran hard_credits, which it is compared with.
 halves="rollout.updates_per_rollout=2 rollout.mini_batches=2"
 moderate="data=arithmetic_moderate optimizer.lr=2e-4"
 any="fidelity.verified_references_only=false"
@@ -25,6 +26,7 @@ for seed in 0 1 2; do
   table+="
       hard_controls        seed=$seed ablation=$controls
       hard_credits         seed=$seed ablation=$credits
+      hard_full_again      seed=$seed ablation=full
       hard_why             seed=$seed ablation=gec_only correction.answer=0.0 correction.reference=0.5
       hard_why             seed=$seed ablation=gec_only correction.answer=0.5 correction.reference=0.0
       hard_why             seed=$seed ablation=full credit.floor=1.0

@@ -12,13 +12,12 @@ import random
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 import torch
 from torch import Tensor
 
 from edge_lightning.advantage.base import Advantage
-from edge_lightning.collective import AllReduce, alone
+from edge_lightning.collective import ALONE, Ranks, gathered, share_of
 from edge_lightning.correction.base import CorrectionTools, Corrector
 from edge_lightning.engine.base import Engine
 from edge_lightning.errors import UserError, require_at_least_one
@@ -35,12 +34,12 @@ class Rollout:
     """One step's responses, group by group.
 
     Attributes:
-        problems: of this rank. The rollout callback fills in the rest, in place.
+        problems: of all ranks. The rollout callback fills in the rest, in place.
         step: number of rollouts before this one; weights_version: the weights that sampled.
-        responses: after correction; each keeps what the policy said first.
-        advantages_B, group_B: group-relative advantage and index of the group of each response.
+        responses: of this rank, after correction; each keeps what the policy said first. A group may be spread over ranks.
+        advantages_B, group_B: group-relative advantage of each of them, and the place of its problem in `problems`.
         sampled_advantages_B: what the advantages would have been without correction.
-        dropped: responses of groups that others were sampled in place of.
+        dropped: responses of this rank in groups that others were sampled in place of.
         seconds: by stage.
     """
 
@@ -76,6 +75,8 @@ class Pipeline:
         problems: the training problems, for corrections that take text of another problem, and for refills.
         refill_rounds: how often groups that are all right or all wrong after correction are dropped and groups of other
             problems sampled in their place (dynamic sampling of DAPO, arXiv:2503.14476); what is tied after that stays.
+        ranks: that share a step. Its responses, problem by problem, are dealt out to them in a row (share_of), so what one
+            rank alone would make of a step does not depend on their number.
     """
 
     policy: Policy
@@ -91,7 +92,7 @@ class Pipeline:
     seed: int
     problems: Sequence[Problem] = ()
     refill_rounds: int = 0
-    all_reduce: AllReduce = alone
+    ranks: Ranks = ALONE
 
     def __post_init__(self) -> None:
         check_group_size(self.advantage, self.group_size)
@@ -99,27 +100,34 @@ class Pipeline:
             raise UserError(f"rollout.refill_rounds={self.refill_rounds}: at least 0 expected")
 
     def fill(self, rollout: Rollout, *, weights_version: int) -> None:
-        """Sample, grade, correct, grade again and compare; fills `rollout` in place."""
+        """Sample, grade, correct, grade again and compare; fills `rollout` in place. All ranks call it together."""
         clock = Stopwatch()
         rollout.weights_version = weights_version
-        graded = self._groups(rollout.problems, rollout, clock)
+        places = share_of(len(rollout.problems) * self.group_size, self.ranks)
+        graded = self._graded(places, rollout, clock)
         if self.refill_rounds:
-            self._refill(graded, rollout, clock)
-        groups = len(rollout.problems)
-        rollout.group_B = torch.arange(groups).repeat_interleave(self.group_size)
-        first_B = torch.tensor([r.sampled_grade.reward for r in graded], dtype=torch.float64)
-        rewards_B = torch.tensor([r.grade.reward for r in graded], dtype=torch.float64)
-        layout = rollout.group_B, groups, self.all_reduce
-        rollout.advantages_B = self.advantage(rewards_B, *layout, sampled_rewards_B=first_B)
-        rollout.sampled_advantages_B = self.advantage(first_B, *layout, sampled_rewards_B=first_B)
+            self._refill(graded, places, rollout, clock)
+        self._compare(graded, places, rollout)
         rollout.responses = graded
         rollout.seconds.update(clock.seconds)
 
-    def _groups(self, problems: Sequence[Problem], rollout: Rollout, clock: Stopwatch) -> list[Response]:
-        """Corrected and graded responses, group by group."""
+    def _compare(self, graded: Sequence[Response], places: range, rollout: Rollout) -> None:
+        """Advantages in the groups of the whole step, of which this rank keeps its own."""
+        groups = len(rollout.problems)
+        group_B = torch.arange(groups).repeat_interleave(self.group_size)
+        rewards = gathered([(r.sampled_grade.reward, r.grade.reward) for r in graded], self.ranks)
+        first_B, rewards_B = torch.tensor(rewards, dtype=torch.float64).T
+        mine = slice(places.start, places.stop)
+        rollout.group_B = group_B[mine]
+        rollout.advantages_B = self.advantage(rewards_B, group_B, groups, sampled_rewards_B=first_B)[mine]
+        rollout.sampled_advantages_B = self.advantage(first_B, group_B, groups, sampled_rewards_B=first_B)[mine]
+
+    def _graded(self, places: Sequence[int], rollout: Rollout, clock: Stopwatch) -> list[Response]:
+        """Corrected and graded responses at some places of the step, problem by problem."""
         step, weights_version = rollout.step, rollout.weights_version
+        seats = [(rollout.problems[place // self.group_size], place % self.group_size) for place in places]
         with clock("generate"):
-            sampled = self._sample(problems, step, weights_version)
+            sampled = self._sample(seats, step, weights_version)
         with clock("grade"):
             sampled = [replace(r, sampled_grade=r.grade) for r in self._grade(sampled)]
         with clock("correct"):
@@ -127,7 +135,7 @@ class Pipeline:
         with clock("grade"):
             return self._grade(corrected)
 
-    def _refill(self, graded: list[Response], rollout: Rollout, clock: Stopwatch) -> None:
+    def _refill(self, graded: list[Response], places: range, rollout: Rollout, clock: Stopwatch) -> None:
         """Put groups of other problems where groups are tied, in place; those keep coming in an order of the step's own."""
         taken = {problem.id for problem in rollout.problems}
         others = [problem for problem in self.problems if problem.id not in taken]
@@ -135,29 +143,35 @@ class Pipeline:
         waiting = iter(others)
         size = self.group_size
         for _ in range(self.refill_rounds):
-            places = range(len(rollout.problems))
-            tied = [i for i in places if len({r.grade.right for r in graded[i * size : (i + 1) * size]}) == 1]
-            fresh = list(islice(waiting, len(tied)))
+            rights = gathered([r.grade.right for r in graded], self.ranks)
+            tied = [i for i in range(len(rollout.problems)) if len(set(rights[i * size : (i + 1) * size])) == 1]
+            fresh = dict(zip(tied, waiting))
             if not fresh:
                 return
-            made = self._groups(fresh, rollout, clock)
-            for number, (place, problem) in enumerate(zip(tied, fresh)):
-                here = slice(place * size, (place + 1) * size)
-                rollout.dropped += graded[here]
-                graded[here] = made[number * size : (number + 1) * size]
+            for place, problem in fresh.items():
                 rollout.problems[place] = problem
+            mine = [place for place in places if place // size in fresh]
+            for place, response in zip(mine, self._graded(mine, rollout, clock)):
+                rollout.dropped.append(graded[place - places.start])
+                graded[place - places.start] = response
 
-    def _sample(self, problems: Sequence[Problem], step: int, weights_version: int) -> list[Response]:
-        prompts = [self.prompt(problem, self.policy.tokenizer) for problem in problems]
+    def _sample(self, seats: Sequence[tuple[Problem, int]], step: int, weights_version: int) -> list[Response]:
+        prompts = {problem.id: self.prompt(problem, self.policy.tokenizer) for problem, _ in seats}
         requests = [
-            Request(problem, ids, self.response_limit, counter_seed(self.seed, step, problem.id, index, "sample"))
-            for problem, ids in zip(problems, prompts)
-            for index in range(self.group_size)
+            Request(
+                problem,
+                prompts[problem.id],
+                self.response_limit,
+                counter_seed(self.seed, step, problem.id, index, "sample"),
+            )
+            for problem, index in seats
         ]
         generations = self._generate(requests, weights_version)
-        return [self._response(r, g, i % self.group_size) for i, (r, g) in enumerate(zip(requests, generations))]
+        return [self._response(r, g, index) for r, g, (_, index) in zip(requests, generations, seats)]
 
     def _generate(self, requests: Sequence[Request], weights_version: int) -> list[Generation]:
+        if not requests:  # other ranks may have some
+            return []
         return self.engine.generate(requests, Sampling(self.temperature), weights_version=weights_version)
 
     def _response(self, request: Request, generation: Generation, index: int) -> Response:
@@ -201,6 +215,7 @@ class Pipeline:
             eos_ids=self.policy.eos_ids,
             length_limit=self.length_limit,
             problems=self.problems,
+            gather=self.ranks.gather,
         )
 
 

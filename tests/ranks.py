@@ -1,4 +1,4 @@
-"""Several ranks in one process: threads that meet in every all-reduce."""
+"""Several ranks in one process: threads that meet wherever ranks do."""
 
 from __future__ import annotations
 
@@ -7,23 +7,51 @@ from collections.abc import Callable
 
 import torch
 
+REDUCTIONS = {"sum": lambda x: x.sum(0), "max": lambda x: x.amax(0), "min": lambda x: x.amin(0)}
 
-def on_ranks(work: Callable[[int, Callable], object], count: int) -> list:
-    """work(rank, all_reduce) on each rank at once; their results in order. An error of one is raised here."""
-    meeting, values, errors = threading.Barrier(count, timeout=30), [None] * count, []
+
+class ThreadRanks:
+    """One of `size` ranks (edge_lightning/collective.py), each in a thread of its own.
+
+    Attributes:
+        calls: how often this one has met the others.
+    """
+
+    def __init__(self, rank: int, size: int, meeting: threading.Barrier, brought: list):
+        self.rank, self.size = rank, size
+        self._meeting, self._brought = meeting, brought
+        self.calls = 0
+
+    def gather(self, value):
+        self.calls += 1
+        self._brought[self.rank] = value
+        self._meeting.wait()
+        found = list(self._brought)
+        self._meeting.wait()
+        return found
+
+    def all_reduce(self, values, operation):
+        return REDUCTIONS[operation](torch.stack(self.gather(values)))
+
+    def collect(self, value):
+        found = self.gather(value)
+        return found if self.rank == 0 else None
+
+    def first(self, value):
+        return self.gather(value)[0]
+
+    def barrier(self):
+        self.gather(None)
+
+
+def together(work: Callable[[ThreadRanks], object], count: int) -> list:
+    """work(ranks) on each rank at once; their results in order. An error of one is raised here, and ends the others."""
+    meeting, brought, errors = threading.Barrier(count, timeout=30), [None] * count, []
     results: list = [None] * count
-    reduce = {"sum": lambda x: x.sum(0), "max": lambda x: x.amax(0), "min": lambda x: x.amin(0)}
 
     def run(rank: int) -> None:
-        def all_reduce(mine: torch.Tensor, operation: str) -> torch.Tensor:
-            values[rank] = mine
-            meeting.wait()
-            found = reduce[operation](torch.stack(values))
-            meeting.wait()
-            return found
-
         try:
-            results[rank] = work(rank, all_reduce)
+            results[rank] = work(ThreadRanks(rank, count, meeting, brought))
         except Exception as error:
             errors.append(error)
             meeting.abort()
@@ -36,3 +64,8 @@ def on_ranks(work: Callable[[int, Callable], object], count: int) -> list:
     if errors:
         raise errors[0]
     return results
+
+
+def on_ranks(work: Callable[[int, Callable], object], count: int) -> list:
+    """work(rank, all_reduce) on each rank at once, as `together`."""
+    return together(lambda ranks: work(ranks.rank, ranks.all_reduce), count)

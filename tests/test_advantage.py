@@ -1,8 +1,5 @@
 """Eq. 2 of EDGE-GRPO, worked by hand."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
 
@@ -10,7 +7,6 @@ from edge_lightning.advantage.grpo import GroupRelative, tied_groups
 from edge_lightning.advantage.mean_baseline import MeanBaseline
 from edge_lightning.advantage.none import NoAdvantage
 from edge_lightning.advantage.sampled_baseline import SampledBaseline
-from tests.ranks import on_ranks
 
 ONE_GROUP = torch.zeros(4, dtype=torch.long)
 
@@ -60,34 +56,6 @@ def test_order_of_responses_does_not_matter():
     assert torch.equal(GroupRelative()(rewards[order], groups[order], 2), straight[order])
 
 
-class Ranks:
-    """Two ranks in lockstep threads: an all-reduce gives both the reduction of what both brought."""
-
-    def __init__(self):
-        self.reductions = {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}
-        self.meet, self.brought = threading.Barrier(2), [None, None]
-
-    def all_reduce(self, rank):
-        def reduce(values, operation):
-            self.brought[rank] = values
-            self.meet.wait()
-            reduced = self.reductions[operation](*self.brought)
-            self.meet.wait()
-            return reduced
-
-        return reduce
-
-
-@pytest.mark.parametrize("rewards", [[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 3.0, 1.0]])
-def test_a_group_spread_over_two_ranks_is_one_group(rewards):
-    whole = GroupRelative()(torch.tensor(rewards), ONE_GROUP, 1)
-    ranks, zeros = Ranks(), torch.zeros(2, dtype=torch.long)
-    with ThreadPoolExecutor(2) as pool:
-        halves = [torch.tensor(rewards[:2]), torch.tensor(rewards[2:])]
-        parts = list(pool.map(lambda r: GroupRelative()(halves[r], zeros, 1, ranks.all_reduce(r)), range(2)))
-    assert torch.cat(parts).tolist() == pytest.approx(whole.tolist())
-
-
 def test_tied_groups_are_those_with_one_reward():
     assert tied_groups(torch.tensor([1.0, 1.0, 0.0, 1.0]), torch.tensor([0, 0, 1, 1]), 2).tolist() == [True, False]
 
@@ -125,21 +93,6 @@ def test_sampled_baselines_of_groups_do_not_see_each_other():
     assert found.tolist() == [0.0, 0.0, 4.0, 2.0]  # baselines 2 and 1
 
 
-def test_a_sampled_baseline_of_a_group_spread_over_two_ranks_is_one():
-    first, now = torch.tensor([1.0, 0.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 0.0, 1.0])
-    ranks, zeros = Ranks(), torch.zeros(2, dtype=torch.long)
-    with ThreadPoolExecutor(2) as pool:
-        parts = list(
-            pool.map(
-                lambda r: SampledBaseline()(
-                    now[2 * r : 2 * r + 2], zeros, 1, ranks.all_reduce(r), sampled_rewards_B=first[2 * r : 2 * r + 2]
-                ),
-                range(2),
-            )
-        )
-    assert torch.cat(parts).tolist() == [0.75, 0.75, -0.25, 0.75]
-
-
 def test_a_sampled_baseline_without_the_sampled_rewards_is_an_error():
     with pytest.raises(ValueError, match="the rewards before correction expected, None came"):
         SampledBaseline()(torch.tensor([1.0, 0.0]), torch.tensor([0, 0]), 1)
@@ -156,14 +109,3 @@ def test_mean_baselines_by_hand():
 def test_mean_baselines_of_ties_are_exactly_zero(leave_one_out):
     rewards = torch.tensor([0.1 + 0.2, 0.3, 0.3], dtype=torch.float64)
     assert MeanBaseline(leave_one_out=leave_one_out)(rewards, torch.zeros(3).long(), 1).tolist() == [0.0] * 3
-
-
-@pytest.mark.parametrize("leave_one_out", [True, False])
-def test_mean_baselines_span_ranks(leave_one_out):
-    rewards, group_B = torch.tensor([1.0, 0.0, 0.5, 0.25, 1.0, 0.0]), torch.tensor([0, 1, 0, 1, 0, 0])
-    advantage = MeanBaseline(leave_one_out=leave_one_out)
-    expected = advantage(rewards, group_B, 2)
-    parts = [torch.tensor([0, 1, 2]), torch.tensor([3, 4, 5])]
-    found = on_ranks(lambda rank, reduce: advantage(rewards[parts[rank]], group_B[parts[rank]], 2, reduce), 2)
-    torch.testing.assert_close(torch.cat(found), expected)
-    assert expected.abs().max() > 0.3

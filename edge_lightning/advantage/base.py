@@ -6,11 +6,9 @@ from typing import Protocol
 
 from torch import Tensor
 
-from edge_lightning.collective import AllReduce
-
 
 class Advantage(Protocol):
-    """One number per response from the rewards of its group.
+    """One number per response from the rewards of its group. It is given the responses of all ranks.
 
     Attributes:
         smallest_group: the fewest responses of a problem for which it means something.
@@ -23,11 +21,10 @@ class Advantage(Protocol):
         rewards_B: Tensor,
         group_B: Tensor,
         groups: int,
-        all_reduce: AllReduce,
         *,
         sampled_rewards_B: Tensor | None = None,
     ) -> Tensor:
-        """advantages_B from rewards_B and the index of each response's group (the same on every rank).
+        """advantages_B from rewards_B and the index of each response's group.
 
         Args:
             sampled_rewards_B: of what the policy sampled first, before correction.

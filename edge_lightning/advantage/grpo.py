@@ -42,17 +42,16 @@ class GroupRelative:
         rewards_B: Tensor,
         group_B: Tensor,
         groups: int,
-        all_reduce: AllReduce = alone,
         *,
         sampled_rewards_B: Tensor | None = None,
     ) -> Tensor:
         rewards = rewards_B.double()
-        count_P = all_reduce(segment_count(group_B, groups).double(), "sum")
-        mean_P = all_reduce(segment_sum(rewards, group_B, groups), "sum") / count_P
+        count_P = segment_count(group_B, groups).double()
+        mean_P = segment_sum(rewards, group_B, groups) / count_P
         deviation_B = rewards - mean_P[group_B]
-        variance_P = all_reduce(segment_sum(deviation_B**2, group_B, groups), "sum") / (count_P - self.ddof)
+        variance_P = segment_sum(deviation_B**2, group_B, groups) / (count_P - self.ddof)
         scale_B = variance_P.sqrt()[group_B] + self.epsilon
-        tied_B = tied_groups(rewards, group_B, groups, all_reduce)[group_B]
+        tied_B = tied_groups(rewards, group_B, groups)[group_B]
         return torch.where(tied_B, 0.0, deviation_B / scale_B).float()
 
 

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from edge_lightning.advantage.grpo import tied_groups
-from edge_lightning.collective import AllReduce, alone
 from edge_lightning.masking import segment_count, segment_sum
 
 
@@ -33,13 +32,12 @@ class MeanBaseline:
         rewards_B: Tensor,
         group_B: Tensor,
         groups: int,
-        all_reduce: AllReduce = alone,
         *,
         sampled_rewards_B: Tensor | None = None,
     ) -> Tensor:
         rewards = rewards_B.double()
-        count_P = all_reduce(segment_count(group_B, groups).double(), "sum")
-        mean_P = all_reduce(segment_sum(rewards, group_B, groups), "sum") / count_P
+        count_P = segment_count(group_B, groups).double()
+        mean_P = segment_sum(rewards, group_B, groups) / count_P
         scale_P = count_P / (count_P - 1) if self.leave_one_out else torch.ones_like(count_P)
-        tied_B = tied_groups(rewards, group_B, groups, all_reduce)[group_B]
+        tied_B = tied_groups(rewards, group_B, groups)[group_B]
         return torch.where(tied_B, 0.0, scale_P[group_B] * (rewards - mean_P[group_B])).float()

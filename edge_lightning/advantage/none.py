@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from edge_lightning.collective import AllReduce, alone
-
 
 class NoAdvantage:
     """A_i = 0."""
@@ -18,7 +16,6 @@ class NoAdvantage:
         rewards_B: Tensor,
         group_B: Tensor,
         groups: int,
-        all_reduce: AllReduce = alone,
         *,
         sampled_rewards_B: Tensor | None = None,
     ) -> Tensor:

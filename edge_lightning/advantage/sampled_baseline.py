@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from edge_lightning.advantage.grpo import TIE
-from edge_lightning.collective import AllReduce, alone
 from edge_lightning.masking import segment_count, segment_sum
 
 
@@ -32,14 +31,13 @@ class SampledBaseline:
         rewards_B: Tensor,
         group_B: Tensor,
         groups: int,
-        all_reduce: AllReduce = alone,
         *,
         sampled_rewards_B: Tensor | None = None,
     ) -> Tensor:
         if sampled_rewards_B is None:
             raise ValueError("sampled_rewards_B: the rewards before correction expected, None came; hand them in")
-        count_P = all_reduce(segment_count(group_B, groups).double(), "sum")
-        baseline_B = (all_reduce(segment_sum(sampled_rewards_B.double(), group_B, groups), "sum") / count_P)[group_B]
+        count_P = segment_count(group_B, groups).double()
+        baseline_B = (segment_sum(sampled_rewards_B.double(), group_B, groups) / count_P)[group_B]
         deviation_B = rewards_B.double() - baseline_B
         rounding_B = deviation_B.abs() <= TIE * baseline_B.abs().clamp(min=1.0)
         return torch.where(rounding_B, 0.0, deviation_B).float()

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from edge_lightning.types import Generation, Grade, Problem, Provenance, Request, Response
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class CorrectionTools:
         eos_ids: ids that end a response; the first is appended where one is due.
         length_limit: the most tokens that prompt and response may have together.
         problems: the training problems, for corrections that take text of another problem.
+        gather: what all ranks bring, for what depends on the whole group: it may be spread over them. A corrector calls it
+            as often on every rank, whatever responses it is given there.
     """
 
     generate: Callable[[Sequence[Request]], list[Generation]]
@@ -37,6 +41,7 @@ class CorrectionTools:
     eos_ids: tuple[int, ...]
     length_limit: int
     problems: Sequence[Problem] = ()
+    gather: Callable[[T], list[T]] = lambda value: [value]
 
 
 class Corrector(Protocol):

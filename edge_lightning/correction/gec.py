@@ -117,7 +117,7 @@ class GuidedErrorCorrection:
         reflected = reflect([responses[i] for i in to_reflect], self.cue, self.reflection_limit, tools)
         for i, response in zip(to_reflect, reflected):
             corrected[i] = response
-        return retokenize_corrected_groups(corrected, tools.encode) if self.retokenize else corrected
+        return retokenize_corrected_groups(corrected, tools) if self.retokenize else corrected
 
     def _without_sampling(self, response: Response, tools: CorrectionTools) -> Response | None:
         """The response after the answer or the reference branch; None where it is to reflect."""

@@ -7,18 +7,20 @@ trained on ids that it did not sample. An option, for comparison: nothing else h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+from edge_lightning.correction.base import CorrectionTools
 from edge_lightning.types import Provenance, Response
 
 
-def retokenize_corrected_groups(responses: Sequence[Response], encode: Callable[[str], tuple[int, ...]]) -> list[Response]:
+def retokenize_corrected_groups(responses: Sequence[Response], tools: CorrectionTools) -> list[Response]:
     """The responses, in order, those of a group with a corrected one with ids made of their text.
 
-    A group is the responses to one problem. Text, grade and finish reason stay.
+    A group is the responses to one problem, on whatever rank they are. Text, grade and finish reason stay.
     """
-    corrected = {r.problem.id for r in responses if r.provenance is not Provenance.SAMPLED}
+    here = {r.problem.id for r in responses if r.provenance is not Provenance.SAMPLED}
+    corrected, encode = set().union(*tools.gather(here)), tools.encode
     return [retokenized(r, encode(r.text)) if r.problem.id in corrected else r for r in responses]
 
 

@@ -19,6 +19,7 @@ from edge_lightning.head import compute_dtype, logprobs_and_entropies
 from edge_lightning.layers import is_compiled
 from edge_lightning.lora import LowRankAdapters
 from edge_lightning.padding import padding_entropies
+from edge_lightning.sharding import is_sharded, whole_parameters
 from edge_lightning.tokens import Forward, TokenBatch
 
 
@@ -72,8 +73,11 @@ class Policy(nn.Module):
         return [parameter for parameter in self.parameters() if parameter.requires_grad]
 
     def merged_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Weights of the plain model that computes what this policy does, by their names; see LowRankAdapters.merged."""
-        named = self.model.named_parameters()
+        """Weights of the plain model that computes what this policy does, by their names; see LowRankAdapters.merged.
+
+        Of a sharded policy one layer is whole at a time, and all ranks go through them together.
+        """
+        named = ((name.removeprefix("model."), weight) for name, weight in whole_parameters(self))
         return named if self.adapters is None else self.adapters.merged(named)
 
     def encode(self, text: str) -> tuple[int, ...]:
@@ -109,24 +113,41 @@ class Policy(nn.Module):
         return Forward(logprobs_N, entropies_N, batch.response_N, batch.place_N, padding_entropy_B)
 
     def checksum(self) -> str:
-        """A hash of up to 64 values of every weight, evenly spread: tells policies apart, not adversaries."""
-        found = hashlib.blake2b(digest_size=16)
-        for name, weight in self.model.named_parameters():
+        """A hash of up to 64 values of every weight, evenly spread: tells policies apart, not adversaries.
+
+        Of a sharded policy it is the same as of a whole one, and all ranks take it together.
+        """
+        samples = {}
+        for name, weight in whole_parameters(self):
             values = weight.detach().flatten()
-            values = values[:: max(1, values.numel() // 64)][:64].double().cpu()
-            found.update(name.encode() + values.numpy().tobytes())
+            samples[name] = values[:: max(1, values.numel() // 64)][:64].double().cpu()
+        found = hashlib.blake2b(digest_size=16)
+        for name, _ in self.named_parameters():
+            found.update(name.removeprefix("model.").encode() + samples[name].numpy().tobytes())
         return found.hexdigest()
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, write: bool = True) -> None:
         """Write a transformers folder: configuration, weights, tokenizer.
 
-        Adapters are merged into the weights, which are held once more in main memory meanwhile.
+        Adapters are merged into the weights, and shards put together, which are held once more in main memory meanwhile.
+
+        Args:
+            write: False on the ranks that only lend their shards; all ranks of a sharded policy call it.
         """
         weights = None
-        if self.adapters is not None:
+        if is_sharded(self):
+            weights = {name: weight.detach().cpu() for name, weight in self._whole_weights() if write}
+        elif self.adapters is not None:
             weights = dict(self.adapters.merged(self.model.state_dict().items(), device=torch.device("cpu")))
-        self.model.save_pretrained(folder, state_dict=weights)
-        self.tokenizer.save_pretrained(folder)
+        if write:
+            self.model.save_pretrained(folder, state_dict=weights)
+            self.tokenizer.save_pretrained(folder)
+
+    def _whole_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Everything that a transformers folder holds: merged weights, and buffers, which are never sharded."""
+        yield from self.merged_parameters()
+        sharded = dict(self.model.named_parameters(remove_duplicate=False))
+        yield from ((name, value) for name, value in self.model.state_dict().items() if name not in sharded)
 
     def save_config(self, folder: str | Path) -> None:
         """Write configuration and tokenizer, without weights: what an engine is built from."""

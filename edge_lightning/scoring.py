@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from edge_lightning.policy import Policy
+from edge_lightning.sharding import forget_passes
 from edge_lightning.tokens import Forward, TokenBatch
 from edge_lightning.types import Response
 
@@ -32,9 +33,10 @@ def score(
     padding_B = None if padded_to is None else torch.full((int(response_N[-1]) + 1,), torch.nan)
     device = next(policy.parameters()).device
     for tokens in micro_batches:
-        forward = policy(tokens.to(device), padded_to=padded_to)
+        forward = policy(tokens.to(device), padded_to=padded_to if tokens.responses else None)
         logprobs_N[tokens.place_N] = forward.logprobs_N.cpu()
         entropies_N[tokens.place_N] = forward.entropies_N.cpu()
-        if padding_B is not None:
+        if padding_B is not None and tokens.responses:
             padding_B[sorted(tokens.responses)] = forward.padding_entropy_B.cpu()
+    forget_passes(policy)
     return Forward(logprobs_N, entropies_N, response_N, torch.arange(len(response_N)), padding_B)

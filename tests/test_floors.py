@@ -9,7 +9,7 @@ STAGES = ("data", "prompts", "rewards", "correction", "advantage", "credit", "ob
 FLOORS = {
     0: ("types", "tokens", "masking", "order_statistics", "seeds", "errors", "stopwatch", "collective", "versions", "whole"),
     1: STAGES,
-    2: ("engine", "policy", "attention", "head", "packing", "padding", "scoring", "tiny", "lora", "layers"),
+    2: ("engine", "policy", "attention", "head", "packing", "padding", "scoring", "tiny", "lora", "layers", "sharding"),
     3: ("experience", "curation", "screening"),
     4: ("training", "evaluation"),
     5: ("analysis", "report", "cli", "__main__"),

@@ -10,6 +10,7 @@ import torch
 
 from edge_lightning.engine import weight_push
 from edge_lightning.engine.base import StaleWeightsError
+from edge_lightning.engine.spot_check import SpotCheck, sample
 from edge_lightning.engine.vllm import VllmEngine
 from edge_lightning.types import Sampling
 from tests.engine_fixtures import greedy_ids, largest_gap, perturb, requests_of, tiny_policy
@@ -119,6 +120,44 @@ def test_a_weight_that_is_not_pushed_is_named(engine, tied):
     named = [(n, p) for n, p in tiny_policy(tied=tied).model.named_parameters() if n != "model.norm.weight"]
     with pytest.raises(RuntimeError, match=r"1 weights of the engine got no value in a push, model.norm.weight"):
         weight_push.push(engine._llm, named)
+
+
+@pytest.mark.slow
+def test_a_weight_that_the_engine_does_not_keep_is_named(engine, tied, monkeypatch):
+    """The engine's embeddings, norms, output projections and head are compared with what was pushed, also a tied head."""
+    policy = tiny_policy(tied=tied)
+    names = ["model.norm.weight", "model.layers.1.mlp.down_proj.weight", "lm_head.weight"]
+    for name in names:
+
+        def spoiled(model, name=name, pack=weight_push.pack_linears):
+            with torch.no_grad():
+                model.get_parameter(name).view(-1)[0] += 0.5
+
+        monkeypatch.setattr(weight_push, "pack_linears", lambda model, ops, spoil=spoiled: spoil(model))
+        with pytest.raises(RuntimeError, match=f"weights of the engine are not the policy's after a push, .*{name[:8]}"):
+            engine.push_weights(policy, 1)
+        assert engine.weights_version is None
+
+
+def test_a_sample_sees_the_first_and_the_last_of_each_axis_and_no_padding():
+    weight = torch.arange(12.0 * 3).view(12, 3)
+    assert sample(weight, (10, 3)).flatten().tolist()[:3] == [0.0, 1.0, 2.0]
+    assert sample(weight, (10, 3))[-1].tolist() == [27.0, 28.0, 29.0]  # row 9, not 11
+    assert sample(weight, (10, 3)).shape == (8, 3)
+
+
+def test_a_push_compares_to_the_precision_of_the_engine():
+    policy, engine = torch.nn.Linear(5, 4, bias=False), torch.nn.Linear(5, 6, bias=False).bfloat16()  # two rows of padding
+    check = SpotCheck()
+    for _, weight in check.watched(policy.named_parameters()):
+        with torch.no_grad():
+            engine.weight[:4] = weight.bfloat16()
+    assert check.differing(engine) == set()
+    with torch.no_grad():
+        engine.weight[3, 4] += 0.25
+    assert check.differing(engine) == {"weight"}
+    with pytest.raises(RuntimeError, match="none of the engine's weights has the name of a pushed one"):
+        check.differing(torch.nn.Sequential(engine))
 
 
 def test_a_vllm_without_repacking_is_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from edge_lightning.cli.checks import (
     exam_length,
     length_limit,
 )
+from edge_lightning.cli.ranks import is_first_process
 from edge_lightning.curation import Limits, curate
 from edge_lightning.data.base import ProblemSet
 from edge_lightning.errors import UserError
@@ -125,7 +127,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         make_evaluation_engine=instantiate(cfg.evaluation.engine) if cfg.evaluation.engine and exams else None,
     )
     record = instantiate(cfg.callbacks.record)(folder=folder)
-    display = Display()
+    display = Display(hidden=not is_first_process())
     evaluations = EvaluationCallback(
         exams=exams,
         rollouts=rollouts,
@@ -148,7 +150,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         instantiate(node)(save_dir=folder, name="", version=name, purge_step=purge_step) for name, node in cfg.logger.items()
     ]
     trainer = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, default_root_dir=folder)
-    check_processes(trainer.world_size)
+    check_processes(trainer, cfg, module)
     return Run(trainer, module, datamodule, record, evaluations, curated.record)
 
 
@@ -163,8 +165,8 @@ def build_policy(cfg: DictConfig, folder: Path, *, temperature: float, seed: int
     lora = cfg.get("lora")
     adapters = None if lora is None else LowRankAdapters(**OmegaConf.to_container(lora))
     path = cfg.path
-    if path is None:
-        path = folder / "untrained"
+    if path is None:  # every process of a run makes the same one, in a place of its own
+        path = folder / "untrained" if is_first_process() else Path(tempfile.mkdtemp())
         instantiate(cfg.build)(path)
     policy = Policy.load(path, dtype=cfg.dtype, temperature=temperature)
     if adapters is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import lightning as L
 import torch
+from lightning.pytorch.strategies import DDPStrategy
 from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.advantage.base import Advantage
@@ -23,7 +25,9 @@ from edge_lightning.objective.base import Objective
 from edge_lightning.policy import Policy
 from edge_lightning.prompts import Prompt
 from edge_lightning.training.evaluation_callback import EvaluationCallback
+from edge_lightning.training.module import PolicyModule
 from edge_lightning.training.rollout_callback import RolloutCallback
+from edge_lightning.training.strategies import FullySharded
 from edge_lightning.types import Problem, Provenance
 
 PRECISIONS = ("32-true", "bf16-mixed")
@@ -171,10 +175,25 @@ def names_a_folder(path: str) -> bool:
     return Path(path).is_dir() or path.startswith(("/", ".", "~")) or path.count("/") > 1
 
 
-def check_processes(world_size: int) -> None:
-    """Raise UserError for more processes than one."""
-    if world_size != 1:
-        raise UserError(f"trainer.devices gives {world_size} processes: 1 expected; set trainer.devices=1")
+def check_processes(trainer: L.Trainer, cfg: DictConfig, module: PolicyModule) -> None:
+    """Raise UserError where several processes have no strategy, or not a response each, or can't do what was asked for."""
+    count, responses = trainer.world_size, cfg.rollout.problems_per_step * cfg.rollout.group_size
+    strategy = trainer.strategy
+    if count > 1 and not isinstance(strategy, (DDPStrategy, FullySharded)):
+        raise UserError(
+            f"trainer.devices gives {count} processes, which {type(strategy).__name__} does not keep together; "
+            "set strategy=ddp or strategy=fsdp"
+        )
+    if count > responses:
+        raise UserError(
+            f"{count} processes for {responses} responses a step: at least one each expected; take fewer, or raise "
+            "rollout.problems_per_step or rollout.group_size"
+        )
+    if isinstance(strategy, FullySharded) and module.credit.needs_padding:
+        raise UserError(
+            "credit.entropy_over_padding makes as many passes as a process has responses, and strategy=fsdp needs as many "
+            "on each; set strategy=ddp"
+        )
 
 
 def check_optimizer(policy: Policy, optimizer: Callable, schedule: Callable) -> None:

@@ -10,6 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.cli.process import hush, prepare
+from edge_lightning.cli.ranks import end_all, end_with_launcher, is_first_process
 from edge_lightning.cli.resume import last_checkpoint, refuse_changes, refuse_finished, refuse_other_data, refuse_second_run
 from edge_lightning.errors import UserError
 
@@ -17,6 +18,8 @@ from edge_lightning.errors import UserError
 def fit(cfg: DictConfig, folder: Path) -> None:
     """Train the policy that the configuration describes; everything it leaves is in `folder`."""
     start = time.time()
+    first = is_first_process()
+    end_with_launcher()
     prepare(cfg.cpu_threads)
     from edge_lightning.cli.build import build  # after `prepare`: imports torch
     from edge_lightning.curation import data_metrics, describe
@@ -27,7 +30,7 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     if checkpoint is not None:
         refuse_finished(folder)
         refuse_changes(cfg, folder)
-    else:
+    elif first:
         refuse_second_run(folder)
     run = build(cfg, folder, purge_step=_purge_step(checkpoint))
     if run.datamodule.steps == 0 and not (run.evaluations.before and run.evaluations.exams):
@@ -36,14 +39,17 @@ def fit(cfg: DictConfig, folder: Path) -> None:
             "set evaluation=smoke, evaluation.before=true, or steps"
         )
     refuse_other_data(run.data, folder)
-    write_json(folder / "data.json", run.data)
-    if checkpoint is None:
-        OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
-    print(
-        f"{cfg.data.name}: {describe(run.data['counts'])}\n"
-        f"{cfg.name}: {run.datamodule.steps} steps; starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}",
-        file=sys.stderr,
-    )
+    if first:
+        (folder / "failure.txt").unlink(missing_ok=True)
+        write_json(folder / "data.json", run.data)
+        if checkpoint is None:
+            OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
+        processes = f" in {run.trainer.world_size} processes" if run.trainer.world_size > 1 else ""
+        print(
+            f"{cfg.data.name}: {describe(run.data['counts'])}\n"
+            f"{cfg.name}: {run.datamodule.steps} steps{processes}; starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}",
+            file=sys.stderr,
+        )
     summary = {
         "command": "fit",
         "name": cfg.name,
@@ -55,24 +61,33 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         "overrides": [o for o in HydraConfig.get().overrides.task if not o.startswith("resume=")],
         "folder": str(folder),
     }
-    status = "failed"
+    status, failure = "failed", None
     try:
-        if checkpoint is None:
+        if checkpoint is None and first:
             for logger in run.trainer.loggers:
                 logger.log_metrics(data_metrics(run.data["counts"]), step=0)
         run.trainer.fit(run.module, run.datamodule, ckpt_path=checkpoint)
         done = run.trainer.global_step >= run.datamodule.steps
         status = "finished" if done else "interrupted"
         if run.datamodule.steps > 0:  # else it is the policy that the run was given
-            run.module.policy.save(folder / "checkpoints" / "hf")
+            run.module.policy.save(folder / "checkpoints" / "hf", write=first)
+            run.module.ranks.barrier()  # a process that ends takes its part of the group with it
     except SystemExit:  # Lightning's answer to Ctrl-C and SIGTERM
         status = "interrupted"
         raise UserError(_how_to_go_on(run, folder)) from None
+    except Exception as error:
+        if run.trainer.world_size == 1:
+            raise
+        failure = error
     finally:
-        summary = _finish(summary, run, folder, status, start)
-    from edge_lightning.cli.table import print_summary
+        if first:
+            summary = _finish(summary, run, folder, status, start)
+    if failure is not None:
+        end_all(failure, run.trainer, folder, command="fit", advice=_how_to_go_on(run, folder))
+    if first:
+        from edge_lightning.cli.table import print_summary
 
-    print_summary(summary, folder)
+        print_summary(summary, folder)
 
 
 def _how_to_go_on(run, folder: Path) -> str:
@@ -100,9 +115,9 @@ def _purge_step(checkpoint: Path | None) -> int | None:
 
 
 def _load(checkpoint: Path) -> dict:
-    import torch
+    from edge_lightning.training.checkpoints import read_record
 
-    return torch.load(checkpoint, map_location="cpu", weights_only=False, mmap=True)
+    return read_record(checkpoint)
 
 
 def _finish(summary: dict, run, folder: Path, status: str, start: float) -> dict:

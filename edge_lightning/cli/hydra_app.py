@@ -24,6 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from edge_lightning.cli.multirun import multirun, sweep_overrides
+from edge_lightning.cli.ranks import is_first_process, started
 from edge_lightning.cli.resume import claimed, quoted, resume_overrides
 from edge_lightning.errors import UserError
 
@@ -34,6 +35,7 @@ FILE_FIRST = {"grade": "file", "report": "folder"}  # the key that a command's f
 
 Task = Callable[[DictConfig, Path], None]
 
+OmegaConf.register_new_resolver("started", started, replace=True)
 OmegaConf.register_new_resolver("asset", lambda name: str(PACKAGE / "assets" / str(name)), replace=True)
 
 
@@ -52,6 +54,8 @@ def run(command: str, arguments: list[str], task: Task) -> int:
         _refuse_groups_without_option(args.overrides)
         many, goes_on = args.multirun or "hydra.mode=MULTIRUN" in args.overrides, False
         if many:
+            if not is_first_process():
+                raise UserError("-m starts its jobs by itself: one process expected; leave torchrun or srun out, or -m")
             overrides, goes_on = sweep_overrides(args.overrides, command)
         else:
             overrides = resume_overrides(args.overrides, command)

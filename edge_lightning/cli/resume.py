@@ -17,6 +17,7 @@ from pathlib import Path
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
+from edge_lightning.cli.ranks import is_first_process
 from edge_lightning.errors import UserError
 
 _HOW_IT_RUNS = (
@@ -43,6 +44,10 @@ MAY_CHANGE = {
         "model.compile",
         "model.micro_batch_tokens",
         "datamodule.micro_batch_tokens",
+        "strategy",
+        "trainer.devices",
+        "trainer.num_nodes",
+        "trainer.strategy",
     ),
     "validate": _HOW_IT_RUNS,
     "screen": (*_HOW_IT_RUNS, "selection", "out"),
@@ -147,7 +152,7 @@ def claimed(folder: Path) -> Iterator[None]:
     Raises:
         UserError: another process holds it; two would write the same files.
     """
-    if any(os.environ.get(name, "0") != "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID")):
+    if not is_first_process():
         yield
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -18,11 +18,15 @@ from edge_lightning.engine.limits import allowed_tokens
 from edge_lightning.errors import require_at_least_one
 from edge_lightning.layers import uncompiled
 from edge_lightning.policy import Policy
+from edge_lightning.sharding import gather, is_sharded, release
 from edge_lightning.types import Generation, Provenance, Request, Sampling
 
 
 class HfEngine:
-    """Left-padded batches with a key-value cache. It holds the live policy, so its weights are never stale."""
+    """Left-padded batches with a key-value cache. It holds the live policy, so its weights are never stale.
+
+    A sharded policy is whole on every rank from a push until `sleep`, so that a rank generates without the others.
+    """
 
     provenance = Provenance.SAMPLED
 
@@ -49,9 +53,13 @@ class HfEngine:
         self._eos_ids = policy.eos_ids
         self._max_batch = max_batch
         self._model: nn.Module | None = None
+        self._gathered: Policy | None = None
 
     def push_weights(self, policy: Policy, version: int) -> None:
-        """Generate with the policy's model from now on."""
+        """Generate with the policy's model from now on. A sharded one is made whole, on all ranks together."""
+        if is_sharded(policy):
+            gather(policy)
+            self._gathered = policy
         self._model = policy.model
         self.weights_version = version
 
@@ -75,10 +83,14 @@ class HfEngine:
         return [generations[i] for i in range(len(requests))]
 
     def sleep(self) -> None:
-        """Nothing to free."""
+        """Give up what was made whole; there is nothing else to free."""
+        if self._gathered is not None:
+            release(self._gathered)
+            self._gathered = self.weights_version = None
 
     def close(self) -> None:
         """Let the policy go."""
+        self.sleep()
         self._model = None
         self.weights_version = None
 

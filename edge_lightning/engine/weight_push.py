@@ -1,7 +1,7 @@
 """Give a colocated vLLM engine the policy's weights, and make sure that it uses them.
 
 vLLM's modules are passed in, since engine/vllm.py alone imports them.
-Left out: gathering sharded parameters; the caller passes whole tensors.
+Left out: gathering sharded parameters; the caller passes whole tensors, one after the other (sharding.py).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from types import ModuleType
 
 import torch
 from torch import Tensor, nn
+
+from edge_lightning.engine.spot_check import SpotCheck
 
 PRIMITIVES = 32  # numbers of rows for which a packed weight keeps its kernel; vLLM's own figure
 
@@ -63,22 +65,29 @@ def _packed_linear(multiply, handler, x: Tensor, weight: Tensor, bias: Tensor | 
 def push(llm, named_parameters: Iterable[tuple[str, Tensor]], *, custom_ops: ModuleType | None = None) -> None:
     """Copy the parameters, named as in the transformers model, into the engine, and drop its prefix cache.
 
+    Some values of each are compared afterwards; see spot_check.py.
+
     Args:
         custom_ops: the module vllm._custom_ops, where linear weights are to be packed; None on CUDA.
     Raises:
-        RuntimeError: a weight of the engine got no value, or cached prefixes of older weights could not be dropped.
+        RuntimeError: a weight of the engine got no value or another one, or cached prefixes of older weights could not be
+            dropped.
     """
+    check = SpotCheck()
 
-    def load(model) -> set[str]:
-        loaded = model.load_weights((name, parameter.detach()) for name, parameter in named_parameters)
+    def load(model) -> tuple[set[str], set[str]]:
+        loaded = model.load_weights(check.watched((name, parameter.detach()) for name, parameter in named_parameters))
         if custom_ops is not None:
             pack_linears(model, custom_ops)
         # Some models do not report what they loaded.
-        return set() if loaded is None else {name for name, _ in model.named_parameters()} - set(loaded)
+        missing = set() if loaded is None else {name for name, _ in model.named_parameters()} - set(loaded)
+        return missing, check.differing(model)
 
-    missing = set().union(*llm.apply_model(load))
+    missing, wrong = (set().union(*found) for found in zip(*llm.apply_model(load)))
     if missing:
         raise RuntimeError(f"{len(missing)} weights of the engine got no value in a push, {min(missing)} among them")
+    if wrong:
+        raise RuntimeError(f"{len(wrong)} weights of the engine are not the policy's after a push, {min(wrong)} among them")
     if not llm.reset_prefix_cache():
         raise RuntimeError(
             "the engine refused to drop its prefix cache, so it would continue from older weights; "

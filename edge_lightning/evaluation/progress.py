@@ -23,10 +23,11 @@ class Display:
     Args:
         console: None for stderr.
         seconds_between_lines: of a benchmark under way, where there is no terminal.
+        hidden: show nothing: another process does.
     """
 
-    def __init__(self, console: Console | None = None, *, seconds_between_lines: float = 30.0):
-        self.console = console or Console(stderr=True)
+    def __init__(self, console: Console | None = None, *, seconds_between_lines: float = 30.0, hidden: bool = False):
+        self.console = console or Console(stderr=True, quiet=hidden)
         self.seconds_between_lines = seconds_between_lines
         self.live = self.console.is_terminal
         wide = self.console.width >= 100

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from edge_lightning.collective import ALONE, Ranks
 from edge_lightning.engine.base import Engine
 from edge_lightning.evaluation.benchmark import Exam
 from edge_lightning.evaluation.metrics import named, summarize
@@ -35,6 +36,7 @@ def evaluate_suite(
     folder: Path,
     step: int,
     weights_version: int,
+    ranks: Ranks = ALONE,
     show: Show = unseen,
     report: Callable[[str, dict[str, float]], None] = lambda name, metrics: None,
     clock: Stopwatch | None = None,
@@ -42,7 +44,8 @@ def evaluate_suite(
     """Put every benchmark to the policy; its figures as <benchmark>/<figure>, those over all as average/<figure>.
 
     Args:
-        folder: of the run; rows go to evaluation/step_*/.
+        folder: of the run, one that all ranks see; rows go to evaluation/step_*/.
+        ranks: that share the problems of each benchmark; all of them get all of its rows.
         show, report: told of the progress of a benchmark, and of what came of it.
         clock: seconds by benchmark.
     """
@@ -60,6 +63,9 @@ def evaluate_suite(
                 step=step,
                 weights_version=weights_version,
                 advance=advance,
+                rank=ranks.rank,
+                world_size=ranks.size,
+                barrier=ranks.barrier,
             )
         metrics[name] = summarize(
             rows[name], samples=exam.benchmark.samples, k=exam.benchmark.ks, rarely_solved=exam.rarely_solved

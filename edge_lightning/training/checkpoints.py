@@ -7,15 +7,19 @@ last-v1.ckpt, and writes none at the end if it has written one before.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
 import lightning as L
 import torch
 from lightning.pytorch.callbacks import Checkpoint
+from torch.distributed.checkpoint.state_dict_loader import _load_state_dict_from_keys
 
 from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.policy import Policy
+
+SHARDS_RECORD = "meta.pt"  # Lightning's name for what stands beside the shards
 
 
 class LastCheckpoint(Checkpoint):
@@ -39,7 +43,7 @@ class LastCheckpoint(Checkpoint):
         self.every_n_steps = every_n_steps
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs, batch, batch_idx: int) -> None:
-        minutes = (time.monotonic() - self.saved_at) / 60
+        minutes = pl_module.ranks.first((time.monotonic() - self.saved_at) / 60)  # clocks differ; all of them write
         if (batch.step + 1) % self.every_n_steps == 0 or minutes >= self.every_n_minutes:
             self.write(trainer)
 
@@ -97,7 +101,7 @@ def load_weights(policy: Policy, path: Path) -> None:
     Raises:
         UserError: they are of another model.
     """
-    content = torch.load(path, map_location="cpu", weights_only=False, mmap=True)["state_dict"]
+    content = _read_weights(path)
     weights = {name.removeprefix("policy."): value for name, value in content.items() if name.startswith("policy.")}
     try:
         policy.load_state_dict(weights)
@@ -105,9 +109,38 @@ def load_weights(policy: Policy, path: Path) -> None:
         raise UserError(f"{path}: weights of the run's own model expected; {str(error).splitlines()[1].strip()}") from error
 
 
+def read_record(path: Path) -> dict:
+    """What a checkpoint says of its run, beside weights and optimizer states; a whole one's are in it, too, on disk."""
+    file = path / SHARDS_RECORD if path.is_dir() else path
+    return torch.load(file, map_location="cpu", weights_only=False, mmap=True)
+
+
+def _read_weights(path: Path) -> dict:
+    if not path.is_dir():
+        return read_record(path)["state_dict"]
+    return _load_state_dict_from_keys({"state_dict"}, checkpoint_id=path)["state_dict"]
+
+
 def save(trainer: L.Trainer, path: Path) -> None:
-    """Write a checkpoint, whole or not at all. Every rank calls it."""
-    part = path.with_suffix(".part")
-    trainer.save_checkpoint(part)
+    """Write a checkpoint, whole or not at all. Every rank calls it.
+
+    One in shards is a folder, which can't be put in another's place at once; `path` is a link to it then.
+    """
+    if not getattr(trainer.strategy, "sharded_checkpoints", False):
+        part = path.with_suffix(".part")
+        trainer.save_checkpoint(part)
+        if trainer.is_global_zero:
+            os.replace(part, path)
+        return
+    folder = path.with_name(f"{path.stem}_step_{trainer.global_step:06d}")
+    if trainer.is_global_zero and not (path.is_symlink() and path.resolve() == folder.resolve()):
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed while it wrote
+    trainer.save_checkpoint(folder)
     if trainer.is_global_zero:
-        os.replace(part, path)
+        link = path.with_suffix(".part")
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.name)
+        os.replace(link, path)
+        for other in path.parent.glob(f"{path.stem}_step_*"):
+            if other != folder:
+                shutil.rmtree(other)

@@ -96,6 +96,7 @@ class EvaluationCallback(L.Callback):
                 folder=self.folder,
                 step=step,
                 weights_version=version,
+                ranks=pl_module.ranks,
                 show=self.display.benchmark,
                 report=lambda name, metrics: self.display.line(outcome_line(step, name, metrics)),
             )
@@ -118,9 +119,11 @@ class EvaluationCallback(L.Callback):
         A done one is logged again, since tensorboard's purge has taken it too.
         """
         step = trainer.global_step
-        for folder in (self.folder / "evaluation").glob("step_*"):
-            if int(folder.name.split("_")[1]) > step:
-                shutil.rmtree(folder)
+        if trainer.is_global_zero:
+            for folder in (self.folder / "evaluation").glob("step_*"):
+                if int(folder.name.split("_")[1]) > step:
+                    shutil.rmtree(folder)
+        pl_module.ranks.barrier()
         if step not in self.results and self._due(trainer) and self.exams:
             self._evaluate(trainer, pl_module)
         else:

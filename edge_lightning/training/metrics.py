@@ -7,8 +7,10 @@ value for is absent. Entropies and log-probabilities are nats.
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from edge_lightning.advantage.grpo import tied_groups
+from edge_lightning.collective import Ranks
 from edge_lightning.experience import Rollout
 from edge_lightning.masking import segment_count, segment_sum
 from edge_lightning.training.part_metrics import known_mean, part_metrics
@@ -109,13 +111,25 @@ def update_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
 
 def engine_gap(responses: list[Response], update: Update) -> dict[str, float]:
     """Absolute difference between the engine's and the policy's log-probability of the sampled tokens, nats."""
-    nan = float("nan")
-    engine_N = torch.tensor([nan if value is None else value for r in responses for value in r.engine_logprobs])
-    gap_N = (engine_N - update.logprobs_N).abs()
-    known_N = gap_N[~gap_N.isnan()]
+    known_N = _engine_gaps(responses, update)
     if not len(known_N):
         return {}
     return {"engine_gap/mean": float(known_N.mean()), "engine_gap/max": float(known_N.max())}
+
+
+def mean_engine_gap(responses: list[Response], update: Update, ranks: Ranks) -> float | None:
+    """The mean of engine_gap over the tokens of all ranks, for all of them; None where no rank has such a token."""
+    known_N = _engine_gaps(responses, update).double()
+    total, tokens = map(sum, zip(*ranks.gather((float(known_N.sum()), len(known_N)))))
+    return total / tokens if tokens else None
+
+
+def _engine_gaps(responses: list[Response], update: Update) -> Tensor:
+    """Of each token that both have a log-probability of, in no order."""
+    nan = float("nan")
+    engine_N = torch.tensor([nan if value is None else value for r in responses for value in r.engine_logprobs])
+    gap_N = (engine_N - update.logprobs_N).abs()
+    return gap_N[~gap_N.isnan()]
 
 
 def _tokens_before_injection(response: Response) -> int:

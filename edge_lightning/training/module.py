@@ -6,28 +6,31 @@ forward, credit, objective and backward for one micro-batch after the other. The
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import lightning as L
 import torch
 from torch import Tensor
 
 from edge_lightning.advantage.grpo import tied_groups
-from edge_lightning.collective import alone
-from edge_lightning.credit.base import Constants, Credit, Scored
+from edge_lightning.collective import ALONE, Ranks
+from edge_lightning.credit.base import Constants, Credit, Scope, Scored
 from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.experience import Rollout
 from edge_lightning.objective.base import Objective, StepTotals
 from edge_lightning.policy import Policy
 from edge_lightning.scoring import response_index, score
+from edge_lightning.sharding import clip_gradients, is_sharded, shard
 from edge_lightning.stopwatch import Stopwatch
 from edge_lightning.tokens import Forward, TokenBatch
 from edge_lightning.training.gradient_shares import gradient_shares
+from edge_lightning.training.lockstep import backward, level
 from edge_lightning.training.parts import parts_of
 from edge_lightning.training.passes import scored_first
 from edge_lightning.training.reference_policy import ReferencePolicy
-from edge_lightning.training.step_loss import ConstantsOf, StepLoss
+from edge_lightning.training.step_loss import ConstantsOf, Piece, StepLoss
 from edge_lightning.training.update import Update
 
 
@@ -90,6 +93,14 @@ class PolicyModule(L.LightningModule):
         self.gradient_shares_every_n_steps = gradient_shares_every_n_steps
         self.reference = ReferencePolicy(policy) if objective.needs_reference or credit.needs_reference else None
         self.update: Update | None = None
+        self.ranks: Ranks = ALONE
+
+    def configure_model(self) -> None:
+        """Deal the weights out to the ranks, where the strategy has a mesh of them."""
+        if self.device_mesh is not None and not is_sharded(self.policy):
+            shard(self.policy, self.device_mesh["data_parallel"])
+            if self.reference is not None:
+                self.reference.shard(self.device_mesh["data_parallel"])
 
     def configure_optimizers(self):
         optimizer = self.make_optimizer(self.policy.trained_parameters())
@@ -122,7 +133,9 @@ class PolicyModule(L.LightningModule):
                 self.credit,
                 self.objective,
                 scored,
-                StepTotals.of(scored.response_N, rollout.group_B, len(rollout.problems), counted=part),
+                StepTotals.of(
+                    scored.response_N, rollout.group_B, len(rollout.problems), self.ranks.all_reduce, counted=part
+                ),
                 self.device,
                 self._padded_to(scored.response_N),
             )
@@ -146,21 +159,21 @@ class PolicyModule(L.LightningModule):
                 pieces = step_loss(batches, self._constants_while_scoring(step_loss.scored, batches))
             else:
                 pieces = step_loss(batches, self._known_constants, update.logprobs_N)
-            for piece in pieces:
-                self.manual_backward(piece.loss.value)
-                update.take(piece)
+            self._backward(map(update.take, pieces), len(batches))
+            update.losses[-1] = self._summed(update.losses[-1])
             if number == 0:
                 update.constants = self._prepare(step_loss.scored)
         every = self.gradient_shares_every_n_steps
         if number == 0 and every is not None and rollout.step % every == 0:
             with clock("gradient_shares"):
                 update.gradient_shares = gradient_shares(
-                    lambda some: step_loss(self._micro_batches(rollout, some), self._known_constants),
+                    partial(self._pieces_of, rollout, step_loss),
                     _responses(batches),
                     update.response_N,
                     parts_of(rollout.responses, update.response_N),
                     self.policy.trained_parameters(),
-                    self.manual_backward,
+                    self._backward,
+                    self.ranks,
                 )
         with clock("train"):
             update.gradient_norms.append(self._clip())
@@ -172,11 +185,24 @@ class PolicyModule(L.LightningModule):
             else:
                 optimizer.optimizer.step()
 
+    def _pieces_of(self, rollout: Rollout, step_loss: StepLoss, some: Sequence[int]) -> tuple[Iterator[Piece], int]:
+        """The pieces of some responses of a step whose constants are known, and how many there are, on every rank alike."""
+        batches = self._micro_batches(rollout, some)
+        return step_loss(batches, self._known_constants), len(batches)
+
+    def _backward(self, losses: Iterable[Tensor], count: int) -> None:
+        backward(losses, count, self.ranks, getattr(self.trainer, "strategy", None), self.manual_backward)
+
+    def _summed(self, value: float) -> float:
+        """Over all ranks."""
+        return float(self.ranks.all_reduce(torch.tensor(value, dtype=torch.float64), "sum"))
+
     def _constants_while_scoring(self, scored: Scored, batches: list[TokenBatch]) -> ConstantsOf:
         """Constants for the first update, whose forward pass scores what has no score yet."""
         unscored_N = scored.entropies_N.isnan()
-        trained = torch.tensor(_responses(batches))
+        trained = torch.tensor(_responses(batches), dtype=torch.long)
         settled = self.credit.scope is None or not unscored_N[torch.isin(scored.response_N, trained)].any()
+        settled = bool(self.ranks.all_reduce(torch.tensor(int(settled)), "min"))  # all take the same way
         once = self._prepare(scored) if settled else None
 
         def constants_of(forward: Forward) -> Constants:
@@ -191,12 +217,14 @@ class PolicyModule(L.LightningModule):
     def _prepare(self, scored: Scored) -> Constants:
         """The credit's constants with all that has been scored so far."""
         update = self.update
-        return self.credit.prepare(replace(scored, entropies_N=update.entropies_N, logprobs_N=update.logprobs_N), alone)
+        return self.credit.prepare(
+            replace(scored, entropies_N=update.entropies_N, logprobs_N=update.logprobs_N), self.ranks.all_reduce
+        )
 
     def _score(self, rollout: Rollout, responses: Sequence[int]) -> Scored:
         """The step with scores of some responses and NaN for the others."""
         response_N = response_index(rollout.responses)
-        batches = self._micro_batches(rollout, responses) if responses else []
+        batches = self._micro_batches(rollout, responses)
         found = score(self.policy, batches, response_N, padded_to=self._padded_to(response_N))
         reference_N = None
         if self.reference is not None:
@@ -208,7 +236,7 @@ class PolicyModule(L.LightningModule):
             advantages_B=rollout.advantages_B,
             rewards_B=rewards_B,
             right_B=torch.tensor([r.grade.right for r in rollout.responses]),
-            tied_B=tied_groups(rewards_B, rollout.group_B, len(rollout.problems))[rollout.group_B],
+            tied_B=tied_groups(rewards_B, rollout.group_B, len(rollout.problems), self.ranks.all_reduce)[rollout.group_B],
             group_B=rollout.group_B,
             groups=len(rollout.problems),
             response_N=response_N,
@@ -225,18 +253,28 @@ class PolicyModule(L.LightningModule):
         return scored_first(
             self.credit.scope,
             [tokens.responses for part in batches for tokens in part],
-            alive_B=alive_B,
+            alive_B=self._alive_with_others(alive_B, rollout),
             group_B=rollout.group_B,
             later=[i for part in batches[1:] for i in _responses(part)],
             everyone=every is not None and rollout.step % every == 0,
+            apart=self.ranks.size > 1 and len(batches[0]) > 1,
         )
+
+    def _alive_with_others(self, alive_B: Tensor, rollout: Rollout) -> Tensor:
+        """Whether a response's statistics are needed: those of its group or step are if any of their responses is alive."""
+        if self.credit.scope in (None, Scope.RESPONSE):
+            return alive_B
+        of_step = self.credit.scope is Scope.STEP
+        unit_B = torch.zeros_like(rollout.group_B) if of_step else rollout.group_B
+        alive_U = torch.zeros(1 if of_step else len(rollout.problems)).index_add(0, unit_B, alive_B.float())
+        return self.ranks.all_reduce(alive_U, "max")[unit_B] > 0
 
     def _trained(self, rollout: Rollout, part: Sequence[int], alive_B: Tensor) -> Sequence[int]:
         """Of a mini-batch those that get a forward pass with gradient: those that may have one, or the shortest if none has.
 
         That one's gradient is 0, which the optimizer must see: its moments decay as they would without leaving out.
         """
-        if not self.leave_out_zero_advantage:
+        if not self.leave_out_zero_advantage or not part:  # other ranks have some of it
             return part
         wanted = [i for i in part if self.objective.wants(rollout.responses[i], bool(alive_B[i]))]
         return wanted or [min(part, key=lambda i: len(rollout.responses[i].completion_ids))]
@@ -245,12 +283,13 @@ class PolicyModule(L.LightningModule):
         return int(response_N.bincount().max()) if self.credit.needs_padding else None
 
     def _micro_batches(self, rollout: Rollout, responses: Sequence[int]) -> list[TokenBatch]:
-        return self.trainer.datamodule.micro_batches(rollout.responses, responses)
+        """Of some responses of this rank; as many on every rank, which all call this together."""
+        return level(self.trainer.datamodule.micro_batches(rollout.responses, responses), self.ranks)
 
     def _clip(self) -> float:
         """Clip the gradient's norm; returns the norm before clipping."""
         limit = torch.inf if self.gradient_clip_norm is None else self.gradient_clip_norm
-        return float(torch.nn.utils.clip_grad_norm_(self.policy.trained_parameters(), limit))
+        return clip_gradients(self.policy.trained_parameters(), limit)
 
 
 def _responses(batches: Sequence[TokenBatch]) -> list[int]:

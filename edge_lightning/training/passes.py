@@ -21,6 +21,7 @@ def scored_first(
     group_B: Tensor,
     later: Collection[int] = (),
     everyone: bool = False,
+    apart: bool = False,
 ) -> list[int]:
     """Responses that need a scoring pass, ascending.
 
@@ -30,9 +31,10 @@ def scored_first(
     Args:
         scope: what the credit's statistics are taken over; None: it has none. A response is never split.
         micro_batches: the responses that are trained together.
-        alive_B: False where no token advantage can be other than 0.
+        alive_B: False where no token advantage of the unit (response, group or step) can be other than 0, on any rank.
         later: those of `micro_batches` that the first update does not train.
         everyone: every response is to be scored or trained, for the metrics.
+        apart: what stands in one micro-batch here is not all of its unit, since other ranks have several micro-batches.
     """
     batch_of = {response: number for number, batch in enumerate(micro_batches) for response in batch}
     needed = set(later)
@@ -43,6 +45,6 @@ def scored_first(
     unit_B = group_B if scope is Scope.GROUP else group_B.new_zeros(len(group_B))
     for unit in unit_B[alive_B].unique():
         members = (unit_B == unit).nonzero().flatten().tolist()
-        together = len({batch_of[i] for i in members if i in batch_of}) == 1
+        together = not apart and len({batch_of[i] for i in members if i in batch_of}) == 1
         needed.update(i for i in members if i not in batch_of or not together)
     return sorted(needed)

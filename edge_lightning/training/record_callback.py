@@ -13,6 +13,7 @@ from edge_lightning.stopwatch import Stopwatch
 from edge_lightning.training.metrics import step_metrics
 from edge_lightning.training.module import PolicyModule
 from edge_lightning.training.record import MetricsFile, cut_rollouts_from, write_rollout
+from edge_lightning.training.whole_step import whole_step
 from edge_lightning.types import Response
 
 
@@ -35,21 +36,27 @@ class RecordCallback(L.Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         """Cut what lies after the checkpoint that this run goes on from."""
         self.rollouts.mkdir(parents=True, exist_ok=True)
-        self.metrics_file.cut_from(trainer.global_step)
-        cut_rollouts_from(self.rollouts, trainer.global_step)
+        if trainer.is_global_zero:
+            self.metrics_file.cut_from(trainer.global_step)
+            cut_rollouts_from(self.rollouts, trainer.global_step)
+        pl_module.ranks.barrier()
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: PolicyModule, outputs, batch: Rollout, batch_idx: int
     ) -> None:
+        """Every rank writes its responses; the first one the figures, which are of all ranks."""
         clock = Stopwatch()
         with clock("record"):
-            metrics = step_metrics(batch, pl_module.update)
             write_rollout(self.rollouts, batch, pl_module.update, rank=trainer.global_rank)
+            step = whole_step(batch, pl_module.update, pl_module.ranks)
+            if step is None:
+                return
+            metrics = step_metrics(*step)
             for logger in trainer.loggers:
                 logger.log_metrics(metrics, step=batch.step)
             every = self.responses_every_n_steps
             if every is not None and batch.step % every == 0:
-                self._show_responses(trainer, batch)
+                self._show_responses(trainer, step[0])
         self.latest = {**metrics, "seconds/record": clock.seconds["record"]}
         self.metrics_file.append(batch.step, self.latest)
 

@@ -12,9 +12,11 @@ from contextlib import nullcontext
 
 import torch
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from edge_lightning.policy import Policy
 from edge_lightning.scoring import score
+from edge_lightning.sharding import is_sharded, shard
 from edge_lightning.tokens import TokenBatch
 
 
@@ -33,8 +35,14 @@ class ReferencePolicy:
         self.policy.requires_grad_(False)
         self._frozen = nullcontext
 
+    def shard(self, mesh: DeviceMesh) -> None:
+        """Deal the copy's weights out to the ranks of a mesh, as the policy's are."""
+        if not is_sharded(self.policy):
+            shard(self.policy, mesh)
+
     def logprobs(self, micro_batches: Iterable[TokenBatch], response_N: Tensor, device: torch.device) -> Tensor:
         """logprobs_N of a step's tokens in their flat order, nats at the sampling temperature."""
-        self.policy.to(device)
+        if not is_sharded(self.policy):
+            self.policy.to(device)
         with self._frozen():
             return score(self.policy, micro_batches, response_N).logprobs_N

@@ -12,8 +12,9 @@ from edge_lightning.engine.base import Engine
 from edge_lightning.errors import UserError
 from edge_lightning.experience import Pipeline, Rollout
 from edge_lightning.stopwatch import Stopwatch
-from edge_lightning.training.metrics import engine_gap
+from edge_lightning.training.metrics import mean_engine_gap
 from edge_lightning.training.module import PolicyModule
+from edge_lightning.training.process_ranks import process_ranks
 
 
 class EngineDriftError(UserError):
@@ -25,7 +26,7 @@ class RolloutCallback(L.Callback):
 
     Args:
         make_engine: builds the engine; gets policy, folder, max_model_len, rank, local_rank, world_size.
-        make_pipeline: builds the pipeline; gets policy and engine.
+        make_pipeline: builds the pipeline; gets policy, engine and ranks.
         max_model_len: the most tokens of prompt, response and correction together.
         folder: where the policy's configuration is written for the engine to start from.
         max_engine_gap: the largest mean difference between engine and policy log-probabilities, nats; None: not watched.
@@ -55,9 +56,14 @@ class RolloutCallback(L.Callback):
         self.ready_at: float | None = None  # when engine and trainer stood
 
     def setup(self, trainer: L.Trainer, pl_module: PolicyModule, stage: str) -> None:
-        """Build the engine: after Lightning's process group, which an engine would otherwise start in its own way."""
-        policy = pl_module.policy
-        policy.save_config(self.folder)
+        """Build the engine: after Lightning's process group, which an engine would otherwise start in its own way.
+
+        Every rank has an engine of its own, and they are built together.
+        """
+        policy, pl_module.ranks = pl_module.policy, process_ranks(trainer.world_size)
+        if trainer.is_global_zero:
+            policy.save_config(self.folder)
+        pl_module.ranks.barrier()
         place = {
             "policy": policy,
             "folder": self.folder,
@@ -68,7 +74,7 @@ class RolloutCallback(L.Callback):
         }
         self.engine = self.make_engine(**place)
         self.evaluation_engine = self.make_evaluation_engine(**place) if self.make_evaluation_engine else self.engine
-        self.pipeline = self.make_pipeline(policy=policy, engine=self.engine)
+        self.pipeline = self.make_pipeline(policy=policy, engine=self.engine, ranks=pl_module.ranks)
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         self.ready_at = time.time()
@@ -91,7 +97,7 @@ class RolloutCallback(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: PolicyModule, outputs, batch: Rollout, batch_idx: int
     ) -> None:
-        gap = engine_gap(batch.responses, pl_module.update).get("engine_gap/mean")
+        gap = mean_engine_gap(batch.responses, pl_module.update, pl_module.ranks)
         if self.max_engine_gap is not None and gap is not None and gap > self.max_engine_gap:
             raise EngineDriftError(
                 f"step {batch.step}: engine and policy log-probabilities differ by {gap:.2g} nats on average, at most "

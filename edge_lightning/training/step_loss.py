@@ -60,8 +60,11 @@ class StepLoss:
         """
         for tokens in micro_batches:
             place_N, tokens = tokens.place_N, tokens.to(self.device)
-            forward = self.policy(tokens, padded_to=self.padded_to)
+            forward = self.policy(tokens, padded_to=self.padded_to if tokens.responses else None)
             constants = constants_of(forward).to(self.device)
+            if not tokens.responses:  # other ranks have some
+                yield Piece(place_N, forward, forward.logprobs_N, Loss(forward.logprobs_N))
+                continue
             advantages_N = self.credit.weigh(constants, forward)
             clip_factors = None
             if self.credit.scales_clip:

@@ -80,14 +80,15 @@ class Update:
         for here_N, found_N in ((self.logprobs_N, forward.logprobs_N), (self.entropies_N, forward.entropies_N)):
             here_N[place_N] = torch.where(unscored_N, found_N.detach().cpu(), here_N[place_N])
 
-    def take(self, piece: Piece) -> None:
-        """Note a micro-batch of the update that has begun last."""
+    def take(self, piece: Piece) -> Tensor:
+        """Note a micro-batch of the update that has begun last; returns its share of the loss."""
         place_N, loss = piece.place_N, piece.loss
         self.losses[-1] += float(loss.value.detach())
         self.token_advantages_N[place_N] = piece.advantages_N.detach().cpu()
         for here_N, found_N in ((self.ratio_N, loss.ratio_N), (self.clipped_N, loss.clipped_N), (self.kl_N, loss.kl_N)):
             if found_N is not None:
                 here_N[place_N] = found_N.float().cpu()
+        return loss.value
 
     def refuse_non_finite(self, step: int) -> None:
         """Raise UserError before an optimizer step that would ruin the weights; those of the one before stay."""

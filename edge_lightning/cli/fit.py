@@ -20,6 +20,8 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     start = time.time()
     first = is_first_process()
     end_with_launcher()
+    if first:
+        (folder / "failure.txt").unlink(missing_ok=True)
     prepare(cfg.cpu_threads)
     from edge_lightning.cli.build import build  # after `prepare`: imports torch
     from edge_lightning.curation import data_metrics, describe
@@ -40,7 +42,6 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         )
     refuse_other_data(run.data, folder)
     if first:
-        (folder / "failure.txt").unlink(missing_ok=True)
         write_json(folder / "data.json", run.data)
         if checkpoint is None:
             OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
@@ -74,6 +75,8 @@ def fit(cfg: DictConfig, folder: Path) -> None:
             run.module.ranks.barrier()  # a process that ends takes its part of the group with it
     except SystemExit:  # Lightning's answer to Ctrl-C and SIGTERM
         status = "interrupted"
+        if not first:
+            raise
         raise UserError(_how_to_go_on(run, folder)) from None
     except Exception as error:
         if run.trainer.world_size == 1:

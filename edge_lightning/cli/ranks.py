@@ -28,6 +28,11 @@ def is_first_process() -> bool:
     return all(os.environ.get(name) in (None, "", "0") for name in PLACES)
 
 
+def shares_run() -> bool:
+    """Whether this process was started as one of several."""
+    return int(os.environ.get("WORLD_SIZE") or os.environ.get("SLURM_NTASKS") or 1) > 1
+
+
 def end_with_launcher() -> None:
     """Be killed when the process ends that started this one as one of several: it may be waiting for it in a collective."""
     if sys.platform == "linux" and ("LOCAL_RANK" in os.environ or "RANK" in os.environ):
@@ -42,7 +47,7 @@ def started(pattern: str) -> str:
         UserError: nodes that Lightning starts by itself, or torchrun without an id, have nothing to agree on.
     """
     environment = os.environ
-    several = int(environment.get("WORLD_SIZE") or environment.get("SLURM_NTASKS") or 1) > 1
+    several = shares_run()
     if several and "TORCHELASTIC_RUN_ID" in environment:
         if environment["TORCHELASTIC_RUN_ID"] != "none":
             return f"torchrun_{environment['TORCHELASTIC_RUN_ID']}"
@@ -87,7 +92,7 @@ def end_all(error: BaseException, trainer, folder: Path, *, command: str, advice
     else:
         said = "".join(traceback.format_exception(error)).rstrip()
     line = f"edge-lightning {command}: rank {trainer.global_rank}: {said}"
-    if _is_first_to_tell(folder, line):
+    if is_first_to_tell(folder, line):
         print(line, file=sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -96,7 +101,10 @@ def end_all(error: BaseException, trainer, folder: Path, *, command: str, advice
     os._exit(1)  # what else runs at exit may wait for the others
 
 
-def _is_first_to_tell(folder: Path, line: str) -> bool:
+def is_first_to_tell(folder: Path, line: str) -> bool:
+    """Whether no other process of the run has said yet why it ends: then failure.txt says it, too."""
+    if not shares_run():
+        return True
     try:
         with (folder / "failure.txt").open("x") as file:
             file.write(f"{line}\n")

@@ -52,7 +52,7 @@ class StepTotals:
         """
         counted_B = torch.ones_like(group_B, dtype=torch.bool)
         if counted is not None:
-            counted_B = torch.zeros_like(counted_B).index_fill_(0, torch.tensor(counted), True)
+            counted_B = torch.zeros_like(counted_B).index_fill_(0, torch.tensor(counted, dtype=torch.long), True)
         tokens_G = all_reduce(group_B[response_N[counted_B[response_N]]].bincount(minlength=groups), "sum")
         responses = all_reduce(counted_B.sum()[None], "sum")
         return cls(int(responses), int(tokens_G.sum()), tokens_G, group_B)

@@ -1,0 +1,196 @@
+"""Whole runs in two processes, on CPU with gloo: as one process does them, whatever launches and whatever shards them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from edge_lightning.cli.resume import quoted
+from tests.run_record import here, rollouts, summary
+
+pytestmark = pytest.mark.slow
+
+# Adam divides a gradient by its own size, noise of 1e-9 too; with a large epsilon a step is proportional to the gradient.
+LINE = [
+    "engine=hf",
+    "evaluation=none",
+    "steps=3",
+    "rollout.problems_per_step=3",  # 9 responses: 4 and 5 on two ranks, the group in the middle on both
+    "rollout.group_size=3",
+    "optimizer.lr=0.05",
+    "+optimizer.eps=1.0",
+    "model.micro_batch_tokens=200",  # several micro-batches, not as many on each rank
+    "module.gradient_shares_every_n_steps=1",
+    "callbacks.last_checkpoint.every_n_steps=1",
+    "data.problem_set.train_size=64",
+    "data.problem_set.held_out_size=8",
+]
+TWO = "strategy.devices=2"
+AGREE = ["+callbacks.agree_checkpoint._target_=tests.rank_runs.Agreement", "+callbacks.agree_checkpoint._partial_=true"]
+
+
+def torchrun(tmp_path, *lines):
+    """Runs in one pair of processes, one after the other."""
+    file = tmp_path / "lines.json"
+    file.write_text(json.dumps([list(line) for line in lines]))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    found = subprocess.run(
+        [*command, "-m", "tests.rank_runs", str(file)], capture_output=True, text=True, timeout=600, env=environment()
+    )
+    assert found.returncode == 0, found.stderr[-4000:]
+    return found.stderr
+
+
+def environment():
+    return os.environ | {"OMP_NUM_THREADS": "1", "EDGE_LIGHTNING_TRACEBACK": ""}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Runs by name: `one` in this process; the others in two."""
+    root = tmp_path_factory.mktemp("ranks")
+
+    def at(name):
+        return f"hydra.run.dir={quoted(root / name)}"
+
+    assert here("fit", root / "one", *LINE) == 0
+    torchrun(
+        root,
+        [*LINE, *AGREE, TWO, "strategy=ddp", at("ddp")],
+        [*LINE, *AGREE, TWO, "strategy=fsdp", at("fsdp")],
+        [*LINE, *AGREE, TWO, "strategy=fsdp", "model.lora={rank: 4}", "optimizer.lr=0.5", at("lora")],
+        [*LINE, TWO, "strategy=fsdp", at("whole"), "stop_before=2"],
+        [*LINE, TWO, "strategy=fsdp", "strategy.strategy.sharded_checkpoints=true", at("shards"), "stop_before=2"],
+        [*LINE, TWO, "strategy=ddp", "evaluation=smoke", "evaluation.before=false", "evaluation.benchmarks.smoke.problems=4",
+         "evaluation.benchmarks.smoke.samples=2", "evaluation.benchmarks.smoke.k=[1]", "steps=1", at("evaluated")],
+    )  # fmt: skip
+    return root
+
+
+def rows(folder):
+    """Rollout rows in the order of one process."""
+    table = rollouts(folder)
+    order = {problem: place for place, problem in enumerate(dict.fromkeys(table["problem_id"].to_pylist()))}
+    return sorted(table.to_pylist(), key=lambda row: (row["step"], order[row["problem_id"]], row["response_index"]))
+
+
+def policy(folder):
+    return load_file(folder / "checkpoints" / "hf" / "model.safetensors")
+
+
+def figures(folder):
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [{k: float(v) for k, v in row.items() if v and "seconds/" not in k} for row in csv.DictReader(file)]
+
+
+def assert_same_weights(one, other, *, moved):
+    found, expected, start = policy(other), policy(one), load_file(moved / "model.safetensors")
+    assert found.keys() == expected.keys()
+    assert max((expected[name] - start[name]).abs().max() for name in expected) > 1e-3  # it has learnt something
+    for name, weight in expected.items():
+        torch.testing.assert_close(found[name], weight, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+def test_two_processes_make_the_rollouts_of_one(folder, name):
+    found, expected = rows(folder / name), rows(folder / "one")
+    assert len(found) == len(expected) == 27
+    assert {row["rank"] for row in found} == {0, 1}
+    shared = [row["rank"] for row in found if row["step"] == 0]
+    assert shared == [0] * 4 + [1] * 5
+    for mine, its in zip(found, expected):
+        for column in ("problem_id", "response_index", "provenance", "prompt_ids", "completion_ids", "sampled_mask", "text",
+                       "sampled_text", "finish_reason", "sampled_reward", "reward", "advantage", "seed", "weights_version"):  # fmt: skip
+            assert mine[column] == its[column], column
+        for column in ("token_advantages", "engine_logprobs"):
+            pairs = zip(mine[column], its[column], strict=True)
+            assert all(a is b is None or a == pytest.approx(b, rel=1e-4, abs=1e-5) for a, b in pairs), column
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+def test_two_processes_end_with_the_weights_of_one(folder, name, asset):
+    assert_same_weights(folder / "one", folder / name, moved=asset)
+    ranks = [(folder / name / "checkpoints" / f"rank_{rank}.txt").read_text() for rank in range(2)]
+    assert ranks[0] == ranks[1]
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+def test_the_figures_of_two_processes_are_those_of_one(folder, name):
+    """The norm of the whole gradient, its shares, losses, means, quantiles and counts: of all ranks, written once."""
+    found, expected = figures(folder / name), figures(folder / "one")
+    assert len(found) == len(expected) == 3
+    for mine, its in zip(found, expected):
+        assert mine.keys() == its.keys()
+        assert its["gradient/norm"] > 0.01
+        assert any(name.startswith("gradient/share/") for name in its)
+        for key, value in its.items():
+            assert mine[key] == pytest.approx(value, rel=1e-3, abs=1e-5), key
+
+
+def test_adapters_are_trained_in_shards(folder):
+    run = folder / "lora"
+    assert summary(run)["status"] == "finished"
+    assert max(row["engine_gap/max"] for row in figures(run)) < 1e-4
+    ranks = [(run / "checkpoints" / f"rank_{rank}.txt").read_text() for rank in range(2)]
+    assert ranks[0] == ranks[1]
+
+
+def test_shards_of_two_processes_are_gone_on_with_by_one(folder, asset):
+    """From one file by a process without a strategy, from shards by one process of the same strategy."""
+    assert (folder / "shards" / "checkpoints" / "last.ckpt").is_dir()
+    for name, how in (("whole", ["strategy=single"]), ("shards", ["strategy=fsdp", "strategy.devices=1"])):
+        run = folder / name
+        assert summary(run)["steps"] == 2
+        assert here("fit", run, f"resume={run}", *how) == 0
+        assert summary(run)["status"] == "finished"
+        assert_same_weights(folder / "one", run, moved=asset)
+        assert [row["step"] for row in figures(run)] == [0, 1, 2]
+
+
+def test_an_evaluation_is_shared_and_written_once(folder):
+    run = folder / "evaluated"
+    [path] = (run / "evaluation").glob("*/*.parquet")
+    table = pq.read_table(path)
+    assert len(table) == 8
+    assert len(set(zip(table["problem_id"].to_pylist(), table["response_index"].to_pylist()))) == 8
+    assert summary(run)["after"]["smoke/problems"] == 4
+
+
+def test_a_checkpoint_in_shards_can_be_validated(folder):
+    ckpt = folder / "shards" / "checkpoints" / "last.ckpt"
+    out = folder / "validated"
+    settings = ["problems=2", "samples=1", "k=[1]"]
+    line = [f"ckpt={quoted(ckpt)}", *(f"evaluation.benchmarks.smoke.{s}" for s in settings)]
+    assert here("validate", out, *line, "data.problem_set.held_out_size=8") == 0
+    assert summary(out)["metrics"]["smoke/problems"] == 2
+
+
+@pytest.mark.parametrize(
+    ("rank", "how", "says"),
+    [
+        (1, "user", "edge-lightning fit: rank 1: the disk is full"),
+        (1, "killed", "another of the 2 processes has ended"),
+        (0, "bug", "ZeroDivisionError: a bug"),
+    ],
+)
+def test_a_process_that_fails_ends_all_with_one_message(tmp_path, rank, how, says):
+    """Started by Lightning's own launcher."""
+    fault = {"_target_": "tests.rank_runs.Fault", "_partial_": "true", "rank": rank, "how": how}
+    command = [sys.executable, "-m", "edge_lightning", "fit", *LINE, TWO, "strategy=ddp"]
+    command += [f"+callbacks.fault_checkpoint.{key}={value}" for key, value in fault.items()]
+    started = subprocess.run(
+        [*command, f"hydra.run.dir={tmp_path}/run"], capture_output=True, text=True, timeout=300, env=environment()
+    )
+    assert started.returncode not in (0, None)
+    assert started.stderr.count("edge-lightning fit: ") == 1, started.stderr
+    assert says in started.stderr
+    assert (tmp_path / "run" / "failure.txt").read_text().rstrip() in started.stderr
+    assert (tmp_path / "run" / "checkpoints" / "last.ckpt").exists()  # of the step before

@@ -2,7 +2,7 @@
 
     python -m torch.distributed.run --nproc-per-node 2 -m tests.rank_runs LINES.json
 
-Each line is a list of overrides of `edge-lightning fit`; a "stop_before=N" among them ends the run before step N on all ranks.
+Each line is a list of overrides of `edge-lightning fit`; with "stop_before=N" the run ends before step N on all ranks.
 """
 
 from __future__ import annotations

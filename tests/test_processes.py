@@ -34,6 +34,10 @@ LINE = [
     "data.problem_set.held_out_size=8",
 ]
 TWO = "strategy.devices=2"
+SAME = (
+    "problem_id", "response_index", "provenance", "prompt_ids", "completion_ids", "sampled_mask", "text", "sampled_text",
+    "finish_reason", "sampled_reward", "reward", "advantage", "seed", "weights_version",
+)  # fmt: skip
 AGREE = ["+callbacks.agree_checkpoint._target_=tests.rank_runs.Agreement", "+callbacks.agree_checkpoint._partial_=true"]
 
 
@@ -107,8 +111,7 @@ def test_two_processes_make_the_rollouts_of_one(folder, name):
     shared = [row["rank"] for row in found if row["step"] == 0]
     assert shared == [0] * 4 + [1] * 5
     for mine, its in zip(found, expected):
-        for column in ("problem_id", "response_index", "provenance", "prompt_ids", "completion_ids", "sampled_mask", "text",
-                       "sampled_text", "finish_reason", "sampled_reward", "reward", "advantage", "seed", "weights_version"):  # fmt: skip
+        for column in SAME:
             assert mine[column] == its[column], column
         for column in ("token_advantages", "engine_logprobs"):
             pairs = zip(mine[column], its[column], strict=True)

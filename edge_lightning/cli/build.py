@@ -39,6 +39,7 @@ from edge_lightning.training.evaluation_callback import EvaluationCallback
 from edge_lightning.training.module import PolicyModule
 from edge_lightning.training.record_callback import RecordCallback
 from edge_lightning.training.rollout_callback import RolloutCallback
+from edge_lightning.training.stop_callback import StopCallback
 from edge_lightning.types import Provenance
 
 
@@ -140,7 +141,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     callbacks = [record]  # a step is recorded before it can be refused
     if cfg.callbacks.get("progress"):  # shown before it is evaluated, which may take longer
         callbacks.append(instantiate(cfg.callbacks.progress)(record=record, display=display))
-    callbacks += [rollouts, evaluations]
+    callbacks += [rollouts, evaluations, StopCallback()]
     callbacks += [
         instantiate(node)(dirpath=folder / "checkpoints")
         for name, node in cfg.callbacks.items()

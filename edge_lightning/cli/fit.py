@@ -73,6 +73,8 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         if run.datamodule.steps > 0:  # else it is the policy that the run was given
             run.module.policy.save(folder / "checkpoints" / "hf", write=first)
             run.module.ranks.barrier()  # a process that ends takes its part of the group with it
+        if not done:
+            raise SystemExit(1)
     except SystemExit:  # Lightning's answer to Ctrl-C and SIGTERM
         status = "interrupted"
         if not first:

@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from edge_lightning.cli.multirun import multirun, sweep_overrides
-from edge_lightning.cli.ranks import is_first_process, is_first_to_tell, started
+from edge_lightning.cli.ranks import is_first_process, is_first_to_tell, shares_run, started
 from edge_lightning.cli.resume import claimed, quoted, resume_overrides
 from edge_lightning.errors import UserError
 
@@ -121,7 +121,7 @@ def _failure_of(task: Task, cfg: DictConfig) -> Exception | None:
         with nullcontext() if cfg.command in FILE_FIRST else claimed(folder):
             task(cfg, folder)
     except Exception as error:
-        if not is_first_to_tell(folder, str(error)):
+        if shares_run() and not is_first_to_tell(folder, str(error)):
             raise SystemExit(1) from None
         return error
 

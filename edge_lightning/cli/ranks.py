@@ -103,8 +103,6 @@ def end_all(error: BaseException, trainer, folder: Path, *, command: str, advice
 
 def is_first_to_tell(folder: Path, line: str) -> bool:
     """Whether no other process of the run has said yet why it ends: then failure.txt says it, too."""
-    if not shares_run():
-        return True
     try:
         with (folder / "failure.txt").open("x") as file:
             file.write(f"{line}\n")

@@ -107,10 +107,13 @@ class PolicyModule(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": self.make_schedule(optimizer=optimizer)}
 
     def on_load_checkpoint(self, checkpoint: dict) -> None:
-        """The configured learning rate holds, also where the run began with another."""
+        """The configured learning rate holds, also where the run began with another. Shards are loaded before this."""
         fresh = [group["lr"] for group in self.make_optimizer(self.policy.trained_parameters()).param_groups]
-        for optimizer in checkpoint["optimizer_states"]:
-            for group, lr in zip(optimizer["param_groups"], fresh):
+        loaded = [state["param_groups"] for state in checkpoint.get("optimizer_states", ())]
+        if is_sharded(self.policy):
+            loaded += [optimizer.param_groups for optimizer in self.trainer.optimizers]
+        for groups in loaded:
+            for group, lr in zip(groups, fresh):
                 if group["initial_lr"] not in (lr, 0):
                     group["lr"] *= lr / group["initial_lr"]
                     group["initial_lr"] = lr

@@ -42,6 +42,8 @@ class ProgressCallback(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: PolicyModule, outputs, batch: Rollout, batch_idx: int
     ) -> None:
+        if not trainer.is_global_zero:
+            return
         latest = self.record.latest
         self.entropy = latest.get("entropy/mean", self.entropy)
         figures = describe(latest if self.entropy is None else {"entropy/mean": self.entropy, **latest})

@@ -76,6 +76,7 @@ def share_of(count: int, ranks: Ranks) -> range:
     return range(count * ranks.rank // ranks.size, count * (ranks.rank + 1) // ranks.size)
 
 
-def gathered(values: Sequence[T], ranks: Ranks) -> list[T]:
-    """The things of all ranks in a row, where each rank brings those of its share."""
-    return list(chain.from_iterable(ranks.gather(list(values))))
+def gathered(places: Sequence[int], values: Sequence[T], ranks: Ranks) -> list[T]:
+    """The things of all ranks in a row, of which each brings those at some places."""
+    pairs = chain.from_iterable(ranks.gather(list(zip(places, values, strict=True))))
+    return [value for _, value in sorted(pairs, key=lambda pair: pair[0])]

@@ -12,6 +12,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -75,8 +76,9 @@ class Pipeline:
         problems: the training problems, for corrections that take text of another problem, and for refills.
         refill_rounds: how often groups that are all right or all wrong after correction are dropped and groups of other
             problems sampled in their place (dynamic sampling of DAPO, arXiv:2503.14476); what is tied after that stays.
-        ranks: that share a step. Its responses, problem by problem, are dealt out to them in a row (share_of), so what one
-            rank alone would make of a step does not depend on their number.
+        mini_batches: parts of a step that are trained on one after the other.
+        ranks: that share a step. The responses of each part, problem by problem, are dealt out to them in a row, and what
+            they make of a step together is what one rank makes of it.
     """
 
     policy: Policy
@@ -92,6 +94,7 @@ class Pipeline:
     seed: int
     problems: Sequence[Problem] = ()
     refill_rounds: int = 0
+    mini_batches: int = 1
     ranks: Ranks = ALONE
 
     def __post_init__(self) -> None:
@@ -103,7 +106,7 @@ class Pipeline:
         """Sample, grade, correct, grade again and compare; fills `rollout` in place. All ranks call it together."""
         clock = Stopwatch()
         rollout.weights_version = weights_version
-        places = share_of(len(rollout.problems) * self.group_size, self.ranks)
+        places = self._places(len(rollout.problems))
         graded = self._graded(places, rollout, clock)
         if self.refill_rounds:
             self._refill(graded, places, rollout, clock)
@@ -111,13 +114,18 @@ class Pipeline:
         rollout.responses = graded
         rollout.seconds.update(clock.seconds)
 
-    def _compare(self, graded: Sequence[Response], places: range, rollout: Rollout) -> None:
+    def _places(self, problems: int) -> list[int]:
+        """Of this rank's responses among all of a step: a share of each mini-batch, so that every rank has work in each."""
+        ends = [problems * number // self.mini_batches * self.group_size for number in range(self.mini_batches + 1)]
+        return [start + place for start, end in pairwise(ends) for place in share_of(end - start, self.ranks)]
+
+    def _compare(self, graded: Sequence[Response], places: Sequence[int], rollout: Rollout) -> None:
         """Advantages in the groups of the whole step, of which this rank keeps its own."""
         groups = len(rollout.problems)
         group_B = torch.arange(groups).repeat_interleave(self.group_size)
-        rewards = gathered([(r.sampled_grade.reward, r.grade.reward) for r in graded], self.ranks)
+        rewards = gathered(places, [(r.sampled_grade.reward, r.grade.reward) for r in graded], self.ranks)
         first_B, rewards_B = torch.tensor(rewards, dtype=torch.float64).T
-        mine = slice(places.start, places.stop)
+        mine = torch.tensor(places)
         rollout.group_B = group_B[mine]
         rollout.advantages_B = self.advantage(rewards_B, group_B, groups, sampled_rewards_B=first_B)[mine]
         rollout.sampled_advantages_B = self.advantage(first_B, group_B, groups, sampled_rewards_B=first_B)[mine]
@@ -135,7 +143,7 @@ class Pipeline:
         with clock("grade"):
             return self._grade(corrected)
 
-    def _refill(self, graded: list[Response], places: range, rollout: Rollout, clock: Stopwatch) -> None:
+    def _refill(self, graded: list[Response], places: Sequence[int], rollout: Rollout, clock: Stopwatch) -> None:
         """Put groups of other problems where groups are tied, in place; those keep coming in an order of the step's own."""
         taken = {problem.id for problem in rollout.problems}
         others = [problem for problem in self.problems if problem.id not in taken]
@@ -143,17 +151,17 @@ class Pipeline:
         waiting = iter(others)
         size = self.group_size
         for _ in range(self.refill_rounds):
-            rights = gathered([r.grade.right for r in graded], self.ranks)
+            rights = gathered(places, [r.grade.right for r in graded], self.ranks)
             tied = [i for i in range(len(rollout.problems)) if len(set(rights[i * size : (i + 1) * size])) == 1]
             fresh = dict(zip(tied, waiting))
             if not fresh:
                 return
             for place, problem in fresh.items():
                 rollout.problems[place] = problem
-            mine = [place for place in places if place // size in fresh]
-            for place, response in zip(mine, self._graded(mine, rollout, clock)):
-                rollout.dropped.append(graded[place - places.start])
-                graded[place - places.start] = response
+            mine = [number for number, place in enumerate(places) if place // size in fresh]
+            for number, response in zip(mine, self._graded([places[n] for n in mine], rollout, clock)):
+                rollout.dropped.append(graded[number])
+                graded[number] = response
 
     def _sample(self, seats: Sequence[tuple[Problem, int]], step: int, weights_version: int) -> list[Response]:
         prompts = {problem.id: self.prompt(problem, self.policy.tokenizer) for problem, _ in seats}

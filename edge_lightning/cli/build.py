@@ -121,6 +121,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
             seed=cfg.seed,
             problems=curated.train,
             refill_rounds=cfg.rollout.refill_rounds,
+            mini_batches=cfg.rollout.mini_batches,
         ),
         max_model_len=max_model_len,
         folder=folder / "policy",

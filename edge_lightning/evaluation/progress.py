@@ -29,7 +29,7 @@ class Display:
     def __init__(self, console: Console | None = None, *, seconds_between_lines: float = 30.0, hidden: bool = False):
         self.console = console or Console(stderr=True, quiet=hidden)
         self.seconds_between_lines = seconds_between_lines
-        self.live = self.console.is_terminal
+        self.live = self.console.is_terminal and not hidden
         wide = self.console.width >= 100
         self.progress = Progress(
             TextColumn("{task.description}"),

@@ -25,7 +25,23 @@ def whole_step(rollout: Rollout, update: Update, ranks: Ranks) -> tuple[Rollout,
     if parts is None or len(parts) == 1:
         return None if parts is None else (rollout, update)
     rollouts, updates = zip(*parts)
-    return _whole_rollout(rollouts), _whole_update(updates, [len(part.responses) for part in rollouts])
+    whole = _whole_rollout(rollouts), _whole_update(updates, [len(part.responses) for part in rollouts])
+    return _in_order(*whole)
+
+
+def _in_order(rollout: Rollout, update: Update) -> tuple[Rollout, Update]:
+    """Problem by problem: of each mini-batch every rank has a share."""
+    groups = rollout.group_B.tolist()
+    order = sorted(range(len(groups)), key=lambda i: (groups[i], rollout.responses[i].index))
+    lengths = update.response_N.bincount(minlength=len(groups))
+    of_response = torch.arange(len(update.response_N)).split(lengths.tolist())
+    order_N, order_B = torch.cat([of_response[i] for i in order]), torch.tensor(order)
+    responses = {"responses": [rollout.responses[i] for i in order]}
+    values = {name: getattr(rollout, name)[order_B] for name in ("advantages_B", "group_B", "sampled_advantages_B")}
+    tokens = {name: value[order_N] for name, value in vars(update).items() if isinstance(value, Tensor)}
+    tokens["response_N"] = torch.arange(len(order)).repeat_interleave(lengths[order_B])
+    known = {name: value[order_B] for name, value in vars(update.constants).items() if value is not None}
+    return replace(rollout, **responses, **values), replace(update, **tokens, constants=Constants(**known))
 
 
 def _whole_rollout(parts: Sequence[Rollout]) -> Rollout:

@@ -1,0 +1,137 @@
+"""What processes of a run know of each other before they can talk: places, the folder's name, who says what went wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from contextlib import nullcontext
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from edge_lightning.cli import ranks
+from edge_lightning.collective import ALONE
+from edge_lightning.errors import UserError
+from edge_lightning.policy import Policy
+from edge_lightning.training.lockstep import backward, empty_batch, level
+from tests.ranks import together
+
+NAMES = (
+    *ranks.PLACES,
+    "WORLD_SIZE",
+    "GROUP_WORLD_SIZE",
+    "TORCHELASTIC_RUN_ID",
+    "SLURM_NTASKS",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+)
+DATE = "%Y-%m-%d"
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """environment(NAME=value, ...): what a launcher sets, and nothing else of the kind."""
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    ranks.started.cache_clear()
+    yield lambda **values: [monkeypatch.setenv(name, value) for name, value in values.items()]
+    ranks.started.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("values", "first"),
+    [
+        ({}, True),
+        ({"RANK": "0", "LOCAL_RANK": "0"}, True),
+        ({"RANK": "8", "LOCAL_RANK": "0"}, False),  # torchrun, the first of the second node
+        ({"LOCAL_RANK": "1"}, False),  # Lightning's launcher
+        ({"NODE_RANK": "1"}, False),
+        ({"SLURM_PROCID": "3"}, False),
+    ],
+)
+def test_the_first_process_is_known_from_the_environment(environment, values, first):
+    environment(**values)
+    assert ranks.is_first_process() is first
+
+
+def test_a_folder_is_named_by_what_all_processes_know(environment):
+    assert ranks.started(DATE) == time.strftime(DATE)
+    ranks.started.cache_clear()
+    environment(SLURM_PROCID="3", SLURM_NTASKS="16", SLURM_JOB_ID="71", SLURM_STEP_ID="2")
+    assert ranks.started(DATE) == "slurm_71_2"
+    ranks.started.cache_clear()
+    environment(WORLD_SIZE="16", TORCHELASTIC_RUN_ID="warm", GROUP_WORLD_SIZE="2")
+    assert ranks.started(DATE) == "torchrun_warm"
+
+
+def test_processes_of_one_node_take_the_time_at_which_torchrun_started(environment):
+    environment(WORLD_SIZE="2", TORCHELASTIC_RUN_ID="none", GROUP_WORLD_SIZE="1")
+    first = ranks.started("%s")
+    ranks.started.cache_clear()
+    assert ranks.started("%s") == first
+    assert int(first) <= time.time()
+    assert int(first) == pytest.approx(time.time() - uptime_of(os.getppid()), abs=2)
+
+
+def uptime_of(process):
+    return int(subprocess.check_output(["ps", "-o", "etimes=", "-p", str(process)]))
+
+
+@pytest.mark.parametrize(
+    "values", [{"NODE_RANK": "0"}, {"WORLD_SIZE": "16", "TORCHELASTIC_RUN_ID": "none", "GROUP_WORLD_SIZE": "2"}]
+)
+def test_nodes_that_know_nothing_of_each_other_are_to_be_told_a_folder(environment, values):
+    environment(**values)
+    with pytest.raises(UserError, match=r"set hydra.run.dir=DIR, the same on all"):
+        ranks.started(DATE)
+
+
+def test_one_process_says_why(tmp_path):
+    assert ranks.is_first_to_tell(tmp_path, "rank 1: the disk is full")
+    assert not ranks.is_first_to_tell(tmp_path, "rank 0: another has ended")
+    assert (tmp_path / "failure.txt").read_text() == "rank 1: the disk is full\n"
+
+
+def test_a_lost_connection_is_no_cause():
+    gloo = "[/gloo/transport/tcp/pair.cc:538] Connection closed by peer [127.0.0.1]:38122"
+    assert ranks.lost_another(RuntimeError(gloo))
+    assert ranks.lost_another(dist.DistNetworkError("no answer"))
+    assert not ranks.lost_another(RuntimeError("shapes do not fit"))
+    assert not ranks.lost_another(UserError(gloo))
+
+
+def test_every_rank_makes_as_many_passes_as_the_busiest():
+    batch = empty_batch()
+    found = together(lambda mine: len(level([batch] * mine.rank, mine)), 4)
+    assert found == [3, 3, 3, 3]
+
+
+def test_a_pass_over_nothing_has_a_gradient_of_zero_for_every_weight(asset):
+    policy = Policy.load(asset)
+    forward = policy(empty_batch())
+    assert len(forward.logprobs_N) == len(forward.entropies_N) == 0
+    forward.logprobs_N.sum().backward()
+    assert all(p.grad is not None and not p.grad.any() for p in policy.parameters())
+
+
+def test_a_loss_counts_as_often_as_there_are_ranks_before_the_average_and_is_met_over_once():
+    met = []
+
+    class Strategy:
+        def block_backward_sync(self):
+            met.append("alone")
+            return nullcontext()
+
+    def work(mine):
+        weight = torch.tensor(2.0, requires_grad=True)
+        losses = (weight * (10 * mine.rank + n) for n in (1, 2))
+        backward(losses, 2, mine, None, lambda loss: loss.backward())
+        return weight.grad
+
+    grads = together(work, 2)
+    assert sum(grads) / 2 == 1 + 2 + 11 + 12  # the average of ranks is the sum of all losses
+    weight = torch.tensor(2.0, requires_grad=True)
+    backward(iter([weight * 1, weight * 1, weight * 1]), 3, ALONE, Strategy(), lambda loss: None)
+    assert met == ["alone", "alone"]

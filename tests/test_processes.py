@@ -7,14 +7,17 @@ import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file
 
+import edge_lightning
 from edge_lightning.cli.resume import quoted
-from tests.run_record import here, rollouts, summary
+from tests.run_record import checkpoint, here, rollouts, summary
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +36,7 @@ LINE = [
     "data.problem_set.train_size=64",
     "data.problem_set.held_out_size=8",
 ]
+ASSET = Path(edge_lightning.__file__).parent / "assets" / "tiny_hard" / "model.safetensors"
 TWO = "strategy.devices=2"
 SAME = (
     "problem_id", "response_index", "provenance", "prompt_ids", "completion_ids", "sampled_mask", "text", "sampled_text",
@@ -181,7 +185,6 @@ def test_a_checkpoint_in_shards_can_be_validated(folder):
     [
         (1, "user", "edge-lightning fit: rank 1: the disk is full"),
         (1, "killed", "another of the 2 processes has ended"),
-        (0, "bug", "ZeroDivisionError: a bug"),
     ],
 )
 def test_a_process_that_fails_ends_all_with_one_message(tmp_path, rank, how, says):
@@ -197,3 +200,31 @@ def test_a_process_that_fails_ends_all_with_one_message(tmp_path, rank, how, say
     assert says in started.stderr
     assert (tmp_path / "run" / "failure.txt").read_text().rstrip() in started.stderr
     assert (tmp_path / "run" / "checkpoints" / "last.ckpt").exists()  # of the step before
+
+
+def test_each_process_has_a_vllm_of_its_own_which_follows_shards(tmp_path):
+    """The second step samples with weights that were pushed from shards after an update."""
+    line = [part for part in LINE if part != "engine=hf"] + ["engine=vllm", "steps=2", "engine.max_num_seqs=8"]
+    run = tmp_path / "run"
+    torchrun(tmp_path, [*line, *AGREE, TWO, "strategy=fsdp", f"hydra.run.dir={quoted(run)}"])
+    found = figures(run)
+    assert len(found) == 2
+    assert all(row["engine_gap/max"] < 1e-4 for row in found)
+    assert max((policy(run)[name] - weight).abs().max() for name, weight in load_file(ASSET).items()) > 1e-3
+    ranks = [(run / "checkpoints" / f"rank_{rank}.txt").read_text() for rank in range(2)]
+    assert ranks[0] == ranks[1]
+
+
+def test_sigterm_stops_all_processes_behind_a_checkpoint(tmp_path):
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "edge_lightning", "fit", *LINE, TWO, "strategy=ddp", "steps=1000"]
+    started = subprocess.Popen([*command, f"hydra.run.dir={run}"], stderr=subprocess.PIPE, text=True, env=environment())
+    while not (run / "checkpoints" / "last.ckpt").exists():
+        assert started.poll() is None
+        time.sleep(0.2)
+    started.terminate()
+    _, err = started.communicate(timeout=300)
+    assert started.returncode == 1, err
+    assert err.count("edge-lightning fit: interrupted after") == 1, err
+    assert summary(run)["status"] == "interrupted"
+    assert checkpoint(run)["global_step"] == summary(run)["steps"] == len(figures(run))

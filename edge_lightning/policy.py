@@ -136,7 +136,7 @@ class Policy(nn.Module):
         """
         weights = None
         if is_sharded(self):
-            weights = {name: weight.detach().cpu() for name, weight in self._whole_weights() if write}
+            weights = {name: weight.detach().to("cpu", copy=True) for name, weight in self._whole_weights() if write}
         elif self.adapters is not None:
             weights = dict(self.adapters.merged(self.model.state_dict().items(), device=torch.device("cpu")))
         if write:

@@ -2,6 +2,7 @@ from types import SimpleNamespace
 
 import torch
 
+from edge_lightning.collective import ALONE
 from edge_lightning.training import checkpoints
 from edge_lightning.training.checkpoints import BestCheckpoint, LastCheckpoint
 
@@ -13,6 +14,7 @@ class Trainer:
         self.global_step = 0
         self.callback_metrics = {}
         self.saved = []
+        self.strategy = None
 
     def save_checkpoint(self, path):
         self.saved.append(self.global_step)
@@ -25,7 +27,8 @@ class Trainer:
                 "evaluation/smoke/accuracy": torch.tensor(accuracy),
                 "evaluation/step": torch.tensor(float(self.global_step)),
             }
-        callback.on_train_batch_end(self, None, None, SimpleNamespace(step=self.global_step - 1), 0)
+        module = SimpleNamespace(ranks=ALONE)
+        callback.on_train_batch_end(self, module, None, SimpleNamespace(step=self.global_step - 1), 0)
 
 
 def test_only_an_evaluation_that_beats_all_before_it_is_kept(tmp_path):

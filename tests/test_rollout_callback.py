@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from edge_lightning.collective import ALONE
 from edge_lightning.training.rollout_callback import EngineDriftError, RolloutCallback
 from tests.test_metrics import rollout, update
 
@@ -32,7 +33,7 @@ def test_another_engine_may_evaluate_and_is_pushed_for_itself(tmp_path):
         folder=tmp_path,
         max_engine_gap=None,
     )
-    here = SimpleNamespace(global_step=3, global_rank=0, local_rank=0, world_size=1)
+    here = SimpleNamespace(global_step=3, global_rank=0, local_rank=0, world_size=1, is_global_zero=True)
     made.setup(here, SimpleNamespace(policy=SimpleNamespace(save_config=lambda folder: None)), "fit")
     assert made.push(made.evaluation_engine, here, MODULE) == 3
     assert (engines[0].pushed, engines[1].pushed) == ([], [3])
@@ -58,7 +59,7 @@ def trainer(global_step):
     return SimpleNamespace(global_step=global_step)
 
 
-MODULE = SimpleNamespace(policy=None)
+MODULE = SimpleNamespace(policy=None, ranks=ALONE)
 
 
 def test_every_rollout_after_an_update_comes_from_freshly_pushed_weights():
@@ -81,7 +82,7 @@ def ended(made, logprob):
     step = rollout()
     changed = update(step)
     changed.logprobs_N[:] = logprob
-    made.on_train_batch_end(trainer(1), SimpleNamespace(update=changed), None, step, 0)
+    made.on_train_batch_end(trainer(1), SimpleNamespace(update=changed, ranks=ALONE), None, step, 0)
 
 
 def test_a_run_stops_when_the_engine_serves_other_weights():

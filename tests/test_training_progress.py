@@ -16,7 +16,7 @@ def lines(*steps: dict[str, float]) -> list[str]:
     display = SimpleNamespace(live=False, line=shown.append, progress=progress, start=lambda: None, bar=lambda *_, **__: 0)
     record = SimpleNamespace(latest={})
     callback = ProgressCallback(record=record, display=display, line_every_n_steps=1)
-    trainer = SimpleNamespace(datamodule=SimpleNamespace(steps=len(steps)), global_step=0)
+    trainer = SimpleNamespace(datamodule=SimpleNamespace(steps=len(steps)), global_step=0, is_global_zero=True)
     callback.on_train_start(trainer, None)
     for number, record.latest in enumerate(steps):
         callback.on_train_batch_end(trainer, None, None, SimpleNamespace(step=number), number)

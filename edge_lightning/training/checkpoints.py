@@ -132,15 +132,15 @@ def save(trainer: L.Trainer, path: Path) -> None:
         if trainer.is_global_zero:
             os.replace(part, path)
         return
-    folder = path.with_name(f"{path.stem}_step_{trainer.global_step:06d}")
-    if trainer.is_global_zero and not (path.is_symlink() and path.resolve() == folder.resolve()):
+    one, other = (path.with_name(f"{path.stem}_shards_{number}") for number in range(2))
+    folder, old = (other, one) if one.exists() and path.exists() and path.samefile(one) else (one, other)
+    if trainer.is_global_zero:
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed while it wrote
-    trainer.save_checkpoint(folder)
+    trainer.strategy.barrier()
+    trainer.save_checkpoint(folder)  # where the first process says
     if trainer.is_global_zero:
         link = path.with_suffix(".part")
         link.unlink(missing_ok=True)
         link.symlink_to(folder.name)
         os.replace(link, path)
-        for other in path.parent.glob(f"{path.stem}_step_*"):
-            if other != folder:
-                shutil.rmtree(other)
+        shutil.rmtree(old, ignore_errors=True)

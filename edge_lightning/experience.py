@@ -125,7 +125,7 @@ class Pipeline:
         group_B = torch.arange(groups).repeat_interleave(self.group_size)
         rewards = gathered(places, [(r.sampled_grade.reward, r.grade.reward) for r in graded], self.ranks)
         first_B, rewards_B = torch.tensor(rewards, dtype=torch.float64).T
-        mine = torch.tensor(places)
+        mine = torch.tensor(places, dtype=torch.long)
         rollout.group_B = group_B[mine]
         rollout.advantages_B = self.advantage(rewards_B, group_B, groups, sampled_rewards_B=first_B)[mine]
         rollout.sampled_advantages_B = self.advantage(first_B, group_B, groups, sampled_rewards_B=first_B)[mine]

@@ -163,7 +163,7 @@ def refusal(command, line, run_dir, capfd):
         ("schedule.name=foo", "schedule: foo is not a valid SchedulerType"),
         ("schedule=linear steps=null", "schedule: .* requires `num_training_steps`"),
         ("model.dtype=float99", "model.dtype=float99: float32, bfloat16"),
-        ("trainer.devices=65", "65 processes for 64 responses a step: at least one each expected"),
+        ("trainer.devices=65", "65 processes for 64 responses of a step or mini-batch: at least one each expected"),
         ("correction.reflect=0.6", "reflect=0.6, answer=0.25, reference=0.25: three shares .* their sum is 1.1"),
         ("credit.floor=0", "credit.floor=0, credit.ceiling=10.0: 0 < floor <= 1 <= ceiling expected"),
         ("credit.ceiling=0.5", "credit.floor=0.1, credit.ceiling=0.5: 0 < floor <= 1 <= ceiling expected"),

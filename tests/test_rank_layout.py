@@ -95,7 +95,7 @@ def test_ranks_together_make_the_step_of_one(tiny_policy, reward, settings, prob
     assert len({str(r.provenance) for r in whole.responses}) > 1  # something was corrected
     assert whole.sampled_advantages_B.abs().max() > 0
     assert bool(whole.dropped) == ("refill_rounds" in settings)
-    for count in layouts:
+    for count in [n for n in layouts if n <= problems * group_size // step.get("mini_batches", 1)]:
         found = together(lambda ranks: filled(tiny_policy, reward, ranks, **step), count)
         parts = [rollout for rollout, _ in found]
         sizes = [len(part.responses) for part in parts]

@@ -72,7 +72,7 @@ def test_processes_of_one_node_take_the_time_at_which_torchrun_started(environme
     ranks.started.cache_clear()
     assert ranks.started("%s") == first
     assert int(first) <= time.time()
-    assert int(first) == pytest.approx(time.time() - uptime_of(os.getppid()), abs=2)
+    assert int(first) == pytest.approx(time.time() - uptime_of(os.getppid()), abs=5)
 
 
 def uptime_of(process):

@@ -177,7 +177,8 @@ def names_a_folder(path: str) -> bool:
 
 def check_processes(trainer: L.Trainer, cfg: DictConfig, module: PolicyModule) -> None:
     """Raise UserError where several processes have no strategy, or not a response each, or can't do what was asked for."""
-    count, responses = trainer.world_size, cfg.rollout.problems_per_step * cfg.rollout.group_size
+    count, rollout = trainer.world_size, cfg.rollout
+    responses = rollout.problems_per_step // rollout.mini_batches * rollout.group_size
     strategy = trainer.strategy
     if count > 1 and not isinstance(strategy, (DDPStrategy, FullySharded)):
         raise UserError(
@@ -186,8 +187,8 @@ def check_processes(trainer: L.Trainer, cfg: DictConfig, module: PolicyModule) -
         )
     if count > responses:
         raise UserError(
-            f"{count} processes for {responses} responses a step: at least one each expected; take fewer, or raise "
-            "rollout.problems_per_step or rollout.group_size"
+            f"{count} processes for {responses} responses of a step or mini-batch: at least one each expected; take fewer, or "
+            "raise rollout.problems_per_step or rollout.group_size"
         )
     if isinstance(strategy, FullySharded) and module.credit.needs_padding:
         raise UserError(

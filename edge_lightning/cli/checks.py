@@ -187,8 +187,8 @@ def check_processes(trainer: L.Trainer, cfg: DictConfig, module: PolicyModule) -
         )
     if count > responses:
         raise UserError(
-            f"{count} processes for {responses} responses of a step or mini-batch: at least one each expected; take fewer, or "
-            "raise rollout.problems_per_step or rollout.group_size"
+            f"{count} processes for {responses} responses of a step or mini-batch: at least one each expected; take fewer, "
+            "or raise rollout.problems_per_step or rollout.group_size"
         )
     if isinstance(strategy, FullySharded) and module.credit.needs_padding:
         raise UserError(

@@ -1,0 +1,48 @@
+"""A step in shards over two processes has the gradient, the norm, the shares and the figures of one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from edge_lightning.policy import Policy
+from tests.rank_step import ASSET, step_of
+from tests.test_module import rollout
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    command = [sys.executable, "-m", "tests.rank_step"]
+    started = [
+        subprocess.Popen([*command, str(rank), "2", str(folder)], stderr=subprocess.PIPE, text=True) for rank in range(2)
+    ]
+    for process in started:
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+    return torch.load(folder / "found.pt", weights_only=True)
+
+
+def test_shards_of_two_processes_are_the_policy(found):
+    weights = dict(Policy.load(ASSET).merged_parameters())
+    assert found["same"]
+    assert found["merged"].keys() == weights.keys()
+    assert all(torch.equal(found["merged"][name], weight) for name, weight in weights.items())
+
+
+def test_a_step_over_two_processes_is_that_of_one(found):
+    """Three responses each, the groups in halves; one of them trains one response and makes a pass over nothing."""
+    grads, figures = step_of(Policy.load(ASSET), rollout())
+    assert found["agree"]
+    assert figures["gradient/norm"] > 0.1  # so that 0.01 clips it
+    for name, gradient in grads.items():
+        torch.testing.assert_close(found["grads"][name], gradient, rtol=1e-4, atol=1e-8)
+    assert any(name.startswith("gradient/share/") for name in figures)
+    for name in figures.keys() | found["figures"].keys():
+        if not name.startswith("seconds/"):
+            assert found["figures"][name] == pytest.approx(figures[name], rel=1e-4, abs=1e-6), name

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from edge_lightning.policy import Policy
-from tests.rank_step import ASSET, step_of
-from tests.test_module import rollout
+from tests.rank_step import ASSET, ROWS, a_step, step_of
 
 pytestmark = pytest.mark.slow
 
@@ -35,14 +34,16 @@ def test_shards_of_two_processes_are_the_policy(found):
     assert all(torch.equal(found["merged"][name], weight) for name, weight in weights.items())
 
 
-def test_a_step_over_two_processes_is_that_of_one(found):
-    """Three responses each, the groups in halves; one of them trains one response and makes a pass over nothing."""
-    grads, figures = step_of(Policy.load(ASSET), rollout())
+@pytest.mark.parametrize("number", range(len(ROWS)))
+def test_a_step_over_two_processes_is_that_of_one(found, number):
+    """Three responses each, of which the second process trains one: it makes passes over nothing beside it."""
+    grads, figures = step_of(Policy.load(ASSET), a_step(), ROWS[number])
     assert found["agree"]
+    other_grads, others = found["steps"][number]
     assert figures["gradient/norm"] > 0.1  # so that 0.01 clips it
     for name, gradient in grads.items():
-        torch.testing.assert_close(found["grads"][name], gradient, rtol=1e-4, atol=1e-8)
+        torch.testing.assert_close(other_grads[name], gradient, rtol=1e-4, atol=1e-8)
     assert any(name.startswith("gradient/share/") for name in figures)
-    for name in figures.keys() | found["figures"].keys():
+    for name in figures.keys() | others.keys():
         if not name.startswith("seconds/"):
-            assert found["figures"][name] == pytest.approx(figures[name], rel=1e-4, abs=1e-6), name
+            assert others[name] == pytest.approx(figures[name], rel=1e-4, abs=1e-6), name

@@ -1,5 +1,9 @@
 """The one exception for what a user can cause and mend."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 
 class UserError(Exception):
     """Says in one line what came, what was expected and what to change; the command line prints it without a traceback."""
@@ -9,3 +13,10 @@ def require_at_least_one(key: str, value: int | None) -> None:
     """Raise UserError for a count below 1; None is no count."""
     if value is not None and value < 1:
         raise UserError(f"{key}={value}: at least 1 expected")
+
+
+def named(names: Sequence[str], most: int = 5) -> str:
+    """problem 'a', or problems 'a', 'b' and 3 more."""
+    shown = ", ".join(map(repr, names[:most]))
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"problem{'s' if len(names) > 1 else ''} {shown}{more}"

@@ -19,6 +19,7 @@ from edge_lightning.head import compute_dtype, logprobs_and_entropies
 from edge_lightning.layers import is_compiled
 from edge_lightning.lora import LowRankAdapters
 from edge_lightning.padding import padding_entropies
+from edge_lightning.prompts import plain_ids
 from edge_lightning.sharding import is_sharded, whole_parameters
 from edge_lightning.tokens import Forward, TokenBatch
 
@@ -39,17 +40,29 @@ class Policy(nn.Module):
         self.adapters: LowRankAdapters | None = None
 
     @classmethod
-    def load(cls, path: str | Path, *, dtype: str = "float32", temperature: float = 1.0) -> Policy:
-        """Load a transformers folder or hub id.
+    def load(
+        cls, path: str | Path, *, dtype: str = "float32", temperature: float = 1.0, trust_remote_code: bool = False
+    ) -> Policy:
+        """Load a transformers folder or hub id. Weights are read from safetensors alone, which hold no code.
 
+        Args:
+            trust_remote_code: run code that comes with the model.
         Raises:
-            UserError: nothing is there, or the model needs what the packed pass does not do.
+            UserError: nothing is there, or the model needs what the packed pass does not do, or code of its own.
         """
+        code = {"trust_remote_code": trust_remote_code}  # None would ask on the terminal
         try:
-            tokenizer = AutoTokenizer.from_pretrained(path)
-            model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype), attn_implementation=PACKED)
+            tokenizer = AutoTokenizer.from_pretrained(path, **code)
+            model = AutoModelForCausalLM.from_pretrained(
+                path, dtype=getattr(torch, dtype), attn_implementation=PACKED, use_safetensors=True, **code
+            )
         except (OSError, ValueError, KeyError) as error:
             reason = str(error).strip().splitlines()[0]
+            if "trust_remote_code" in str(error):
+                raise UserError(
+                    f"model.path={path}: it brings code of its own, which is not run unless asked for; read it, then set "
+                    "model.trust_remote_code=true, or choose another model"
+                ) from error
             raise UserError(
                 f"model.path={path}: a transformers folder or hub id expected; {reason}; set model.path=DIR"
             ) from error
@@ -81,8 +94,8 @@ class Policy(nn.Module):
         return named if self.adapters is None else self.adapters.merged(named)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Ids of a text by itself, without special tokens around it."""
-        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        """Ids of a text by itself, without special tokens around it or in it: see prompts.plain_ids."""
+        return plain_ids(text, self.tokenizer)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of the ids, special tokens left out."""

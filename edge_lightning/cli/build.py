@@ -142,6 +142,8 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     callbacks = [record]  # a step is recorded before it can be refused
     if cfg.callbacks.get("progress"):  # shown before it is evaluated, which may take longer
         callbacks.append(instantiate(cfg.callbacks.progress)(record=record, display=display))
+    if cfg.callbacks.get("signal_watch"):
+        callbacks.append(instantiate(cfg.callbacks.signal_watch)(display=display))
     callbacks += [rollouts, evaluations, StopCallback()]
     callbacks += [
         instantiate(node)(dirpath=folder / "checkpoints")
@@ -170,7 +172,9 @@ def build_policy(cfg: DictConfig, folder: Path, *, temperature: float, seed: int
     if path is None:  # every process of a run makes the same one, in a place of its own
         path = folder / "untrained" if is_first_process() else Path(tempfile.mkdtemp())
         instantiate(cfg.build)(path)
-    policy = Policy.load(path, dtype=cfg.dtype, temperature=temperature)
+    policy = Policy.load(
+        path, dtype=cfg.dtype, temperature=temperature, trust_remote_code=cfg.get("trust_remote_code", False)
+    )
     if adapters is not None:
         policy.adapt(adapters, seed=seed)
     if cfg.get("gradient_checkpointing"):

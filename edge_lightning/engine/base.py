@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from edge_lightning.errors import UserError
 from edge_lightning.types import Generation, Provenance, Request, Sampling
 
 if TYPE_CHECKING:
@@ -43,6 +44,18 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Free what the engine holds. Safe to call twice."""
+
+
+def name_of(engine: Engine) -> str:
+    """Of its class, whatever watches it."""
+    return type(getattr(engine, "engine", engine)).__name__
+
+
+def require_stall(stall_s: float | None) -> float | None:
+    """The setting; raises UserError unless it is above 0 or None."""
+    if stall_s is not None and not stall_s > 0:
+        raise UserError(f"engine.stall_s={stall_s}: above 0 seconds expected, null: not watched")
+    return stall_s
 
 
 def require_version(engine: Engine, weights_version: int) -> None:

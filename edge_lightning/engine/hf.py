@@ -6,14 +6,14 @@ Left out: continuous batching, a prefix cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from edge_lightning.engine.base import require_version
+from edge_lightning.engine.base import require_stall, require_version
 from edge_lightning.engine.limits import allowed_tokens
 from edge_lightning.errors import require_at_least_one
 from edge_lightning.layers import uncompiled
@@ -40,14 +40,18 @@ class HfEngine:
         local_rank: int = 0,
         world_size: int = 1,
         max_batch: int = 64,
+        stall_s: float | None = 1800.0,
     ):
         """Args:
         policy: lends its end-of-sequence ids; the weights come with the first push.
         max_model_len: the most tokens that prompt and response may have together.
         max_batch: the most responses generated at once; bounds the key-value cache.
+        stall_s: the longest that no token is made before the engine is given up; None: not watched. See watched.py.
         folder, rank, local_rank, world_size: what other engines need; unused.
         """
         require_at_least_one("engine.max_batch", max_batch)
+        self.stall_s = require_stall(stall_s)
+        self.beat: Callable[[], None] = lambda: None
         self.max_model_len = max_model_len
         self.weights_version: int | None = None
         self._eos_ids = policy.eos_ids
@@ -114,6 +118,7 @@ class HfEngine:
                 logits_to_keep=1,
             )
             cache = output.past_key_values
+            self.beat()
             token, logprob = draw(output.logits[:, -1], uniforms[:, step], sampling)
             for i, new, value in zip(rows, token.tolist(), logprob.tolist()):
                 if growing[i]:

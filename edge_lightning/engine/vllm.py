@@ -7,11 +7,9 @@ Left out: tensor parallelism (each rank has a whole engine), stop strings, text.
 from __future__ import annotations
 
 import atexit
-import importlib.metadata
-import importlib.util
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -19,10 +17,12 @@ import torch
 import torch.distributed as dist
 
 from edge_lightning.engine import weight_push
-from edge_lightning.engine.base import require_version
+from edge_lightning.engine.base import require_stall, require_version
 from edge_lightning.engine.kv_cache import kv_cache_bytes
 from edge_lightning.engine.limits import allowed_tokens
 from edge_lightning.engine.process_state import engine_side
+from edge_lightning.engine.torchvision import refuse_broken_torchvision
+from edge_lightning.engine.watched import beat_after
 from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.policy import Policy
 from edge_lightning.types import Generation, Provenance, Request, Sampling
@@ -55,6 +55,8 @@ class VllmEngine:
         enable_prefix_caching: bool = True,
         enable_sleep_mode: bool = False,
         seed: int = 0,
+        stall_s: float | None = 1800.0,
+        trust_remote_code: bool = False,
     ):
         """Start vLLM: some 6 s of import, then 3 s.
 
@@ -72,11 +74,15 @@ class VllmEngine:
                 what vLLM takes.
             enable_sleep_mode: let `sleep` free the device while the policy trains; CUDA only, not yet run on hardware.
             seed: of the engine itself; requests bring their own.
+            stall_s: the longest that no token is made before the engine is given up; None: not watched. See watched.py.
+            trust_remote_code: run the code that came with a model whose architecture vLLM does not know.
         Raises:
             UserError: vLLM is not installed, cannot work here, or refuses the settings.
             RuntimeError: torch.distributed is not what rank and world_size say.
         """
         require_at_least_one("engine.max_num_seqs", max_num_seqs)
+        self.stall_s = require_stall(stall_s)
+        self.beat: Callable[[], None] = lambda: None
         on_cpu = not torch.cuda.is_available()
         if on_cpu and enable_sleep_mode:
             raise UserError("engine.enable_sleep_mode=true needs a CUDA device; set engine.enable_sleep_mode=false")
@@ -125,6 +131,7 @@ class VllmEngine:
                     enable_prefix_caching=enable_prefix_caching,
                     enable_sleep_mode=enable_sleep_mode,
                     seed=seed,
+                    trust_remote_code=trust_remote_code,
                     distributed_executor_backend="external_launcher",
                     logprobs_mode="processed_logprobs",
                     disable_log_stats=True,
@@ -134,6 +141,7 @@ class VllmEngine:
             except ValueError as error:
                 reason = " ".join(str(error).split(" [type=")[0].split())  # without pydantic's dump of the input
                 raise UserError(f"vLLM refuses engine.max_model_len={max_model_len} with {memory}: {reason}") from error
+        beat_after(self._llm.llm_engine, "step", self)
         # Until it is closed, an engine must not be collected: it would take the trainer's process group with it.
         atexit.register(self.close)
 
@@ -236,17 +244,6 @@ def import_vllm():
             raise
         raise UserError("engine=vllm needs vLLM; install the project as .[cpu] or .[cuda], or set engine=hf") from error
     return vllm
-
-
-def refuse_broken_torchvision() -> None:
-    """Raise UserError if a torchvision built for CUDA stands beside a CPU torch: transformers fails on it too."""
-    if torch.version.cuda is None and importlib.util.find_spec("torchvision") is not None:
-        version = importlib.metadata.version("torchvision")
-        if not version.endswith("+cpu"):
-            raise UserError(
-                f"torchvision {version} does not fit torch {torch.__version__} and breaks vLLM; "
-                "run: pip uninstall -y torchvision torchaudio torchcodec"
-            )
 
 
 def ensure_process_group(rank: int, world_size: int) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from edge_lightning.engine.base import Engine
+from edge_lightning.engine.base import Engine, name_of
 from edge_lightning.evaluation.benchmark import Exam
 from edge_lightning.policy import Policy
 from edge_lightning.whole import whole
@@ -49,7 +49,7 @@ def fingerprint(exam: Exam, *, engine: Engine, policy: Policy, weights_version: 
     What only follows from the rows (the k of pass@k) or changes none (the size of chunks) is not in it.
     """
     benchmark = exam.benchmark
-    decides = [type(engine).__name__, policy.checksum(), weights_version, benchmark.name, benchmark.seed, benchmark.samples]
+    decides = [name_of(engine), policy.checksum(), weights_version, benchmark.name, benchmark.seed, benchmark.samples]
     decides += [benchmark.temperature, benchmark.top_p, benchmark.top_k]
     for problem in exam.problems:
         ids = exam.prompt(problem, policy.tokenizer)

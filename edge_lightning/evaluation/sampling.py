@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from edge_lightning.engine.base import Engine
+from edge_lightning.engine.base import Engine, name_of
 from edge_lightning.errors import UserError
 from edge_lightning.policy import Policy
 from edge_lightning.prompts import Prompt
@@ -50,7 +50,7 @@ def graded_rows(
     """
     if engine.provenance is not Provenance.SAMPLED:
         raise UserError(
-            f"evaluation {seed_name}: an engine that samples from the policy expected, {type(engine).__name__} copies "
+            f"evaluation {seed_name}: an engine that samples from the policy expected, {name_of(engine)} copies "
             "reference solutions; set evaluation.engine, engine=hf or evaluation=none"
         )
     stride = problems_at_a_time(samples, responses_at_a_time)

@@ -9,6 +9,7 @@ from pathlib import Path
 import lightning as L
 
 from edge_lightning.engine.base import Engine
+from edge_lightning.engine.watched import Watched
 from edge_lightning.errors import UserError
 from edge_lightning.experience import Pipeline, Rollout
 from edge_lightning.stopwatch import Stopwatch
@@ -72,8 +73,10 @@ class RolloutCallback(L.Callback):
             "local_rank": trainer.local_rank,
             "world_size": trainer.world_size,
         }
-        self.engine = self.make_engine(**place)
-        self.evaluation_engine = self.make_evaluation_engine(**place) if self.make_evaluation_engine else self.engine
+        self.engine = Watched(self.make_engine(**place))
+        self.evaluation_engine = (
+            Watched(self.make_evaluation_engine(**place)) if self.make_evaluation_engine else self.engine
+        )
         self.pipeline = self.make_pipeline(policy=policy, engine=self.engine, ranks=pl_module.ranks)
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:

@@ -92,14 +92,20 @@ def test_one_that_dies_between_questions_is_replaced_and_no_verdict_suffers(pool
     assert pool([HALF, THIRD, HALF]) == [Verdict.MATCHED, Verdict.DIFFERS, Verdict.MATCHED]
 
 
-def test_one_that_dies_at_a_question_makes_its_answer_differ_and_no_other(pool):
+def test_one_that_is_killed_at_a_question_costs_no_verdict(pool):
     pool([HALF])
     [pid] = pids(pool)
     os.kill(pid, signal.SIGSTOP)  # so that it holds its question when it is killed
     threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
-    found = pool([HALF, HALF, HALF])
-    assert sorted(found) == [Verdict.DIFFERS, Verdict.MATCHED, Verdict.MATCHED]
+    assert pool([HALF, HALF, HALF]) == [Verdict.MATCHED] * 3
     assert pid not in pids(pool)
+
+
+def test_a_question_that_kills_two_differs_and_no_other_suffers():
+    deadly = Pool(60.0, 1, judge="tests.deadly_judge")
+    questions = [(["1"], "1"), (["1"], "x"), (["1"], "1"), (["1"], "1")]
+    assert deadly(questions) == [Verdict.MATCHED, Verdict.DIFFERS, Verdict.MATCHED, Verdict.MATCHED]
+    deadly.close()
 
 
 def test_a_stopped_process_costs_its_budget_and_not_more():

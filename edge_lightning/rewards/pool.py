@@ -33,8 +33,9 @@ Question = tuple[Sequence[str], str]
 class Pool:
     """Answers questions (golds, answer) in order, each within `timeout_s` seconds of wall clock.
 
-    A process starts when there is work for it. One that runs out of time is killed and the answer timed out; one that
-    dies (of memory, of a signal) is replaced and the answer differs. One call at a time, from any thread.
+    A process starts when there is work for it. One that runs out of time is killed and the answer timed out. One that dies
+    (of memory, of a signal) is replaced and the question put once more, since the machine may have killed it for the sake of
+    others; where it dies of that question again, the answer differs. One call at a time, from any thread.
 
     Args:
         judge: the module whose `main` the processes run.
@@ -67,6 +68,7 @@ class Pool:
     def _run(self, questions: Sequence[Question]) -> list[Verdict]:
         verdicts: list[Verdict] = [Verdict.DIFFERS] * len(questions)
         waiting = deque(range(len(questions)))
+        put_again: set[int] = set()
         while waiting or any(worker.question is not None for worker in self._workers):
             self._keep_alive()
             free = [worker for worker in self._workers if worker.ready and worker.question is None]
@@ -79,8 +81,13 @@ class Pool:
                 self._workers.append(_Worker(2 * self.timeout_s, self._judge))
             for worker in _heard(self._workers):
                 number, verdict = worker.question, worker.reply()
-                if number is not None:
-                    verdicts[number] = verdict
+                if number is None:
+                    continue
+                if verdict is None and number not in put_again:
+                    put_again.add(number)
+                    waiting.append(number)
+                else:
+                    verdicts[number] = verdict or Verdict.DIFFERS
         self._keep_alive()
         return verdicts
 
@@ -150,15 +157,15 @@ class _Worker:
         self.question, self.deadline = number, time.monotonic() + timeout_s
         return True
 
-    def reply(self) -> Verdict:
-        """What it says, or what its silence means."""
+    def reply(self) -> Verdict | None:
+        """What it says, or what its silence means; None where it died of something else than its time."""
         if not _readable(self.process.stdout.fileno()):
             line, verdict = b"", Verdict.TIMED_OUT
         else:
             line = self.process.stdout.read(64)  # replies are short, so a line comes whole
             said = line.decode().removesuffix("\n")
             late = not line and time.monotonic() >= self.deadline  # it ended itself before anyone looked
-            verdict = Verdict(said) if said in _SAID else Verdict.TIMED_OUT if late else Verdict.DIFFERS
+            verdict = Verdict(said) if said in _SAID else Verdict.TIMED_OUT if late else None
         if not self.ready and line == b"ready\n":
             self.ready = True
         elif not self.ready or not line:

@@ -93,6 +93,7 @@ def update_metrics(rollout: Rollout, update: Update) -> dict[str, float]:
         "gradient/norm": update.gradient_norm,
         "loss/value": update.loss,
         "learning_rate": update.learning_rate,
+        "update/skipped": float(update.skipped),
     }
     if update.complete:
         metrics["entropy/mean"] = float(update.entropies_N.mean())

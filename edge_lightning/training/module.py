@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import lightning as L
 import torch
@@ -26,6 +27,7 @@ from edge_lightning.sharding import clip_gradients, is_sharded, shard
 from edge_lightning.stopwatch import Stopwatch
 from edge_lightning.tokens import Forward, TokenBatch
 from edge_lightning.training.gradient_shares import gradient_shares
+from edge_lightning.training.guards import UpdateGuard, refuse_rewards
 from edge_lightning.training.lockstep import backward, level
 from edge_lightning.training.parts import parts_of
 from edge_lightning.training.passes import scored_first
@@ -50,6 +52,8 @@ class PolicyModule(L.LightningModule):
             False changes no gradient.
         gradient_shares_every_n_steps: find out each n steps how much of the gradient comes from which responses and tokens,
             which takes a backward pass more for each kind; None: never.
+        largest_gradient_norm: an update with a gradient beyond it, before clipping, is not made; None: none is too large.
+        on_unusable_update: whether such an update, or one with what is no finite number, stops the run or is left out.
     """
 
     def __init__(
@@ -66,6 +70,8 @@ class PolicyModule(L.LightningModule):
         entropy_every_n_steps: int | None = 1,
         leave_out_zero_advantage: bool = True,
         gradient_shares_every_n_steps: int | None = None,
+        largest_gradient_norm: float | None = None,
+        on_unusable_update: Literal["stop", "skip"] = "stop",
     ):
         require_at_least_one("rollout.updates_per_rollout", updates_per_rollout)
         require_at_least_one("rollout.mini_batches", mini_batches)
@@ -91,6 +97,7 @@ class PolicyModule(L.LightningModule):
         self.entropy_every_n_steps = entropy_every_n_steps
         self.leave_out_zero_advantage = leave_out_zero_advantage
         self.gradient_shares_every_n_steps = gradient_shares_every_n_steps
+        self.guard = UpdateGuard(largest_gradient_norm, on_unusable_update)
         self.reference = ReferencePolicy(policy) if objective.needs_reference or credit.needs_reference else None
         self.update: Update | None = None
         self.ranks: Ranks = ALONE
@@ -124,6 +131,7 @@ class PolicyModule(L.LightningModule):
         return batch  # the callback fills this very object; micro-batches move one by one
 
     def training_step(self, rollout: Rollout, batch_idx: int) -> None:
+        refuse_rewards(rollout)
         clock = Stopwatch()
         alive_B = self.credit.alive(rollout.advantages_B)
         parts = rollout.mini_batches(self.mini_batches)
@@ -158,6 +166,7 @@ class PolicyModule(L.LightningModule):
         with clock("train"):
             optimizer.zero_grad()
             update.losses.append(0.0)
+            update.faults.clear()
             if number == 0:
                 pieces = step_loss(batches, self._constants_while_scoring(step_loss.scored, batches))
             else:
@@ -180,7 +189,14 @@ class PolicyModule(L.LightningModule):
                 )
         with clock("train"):
             update.gradient_norms.append(self._clip())
-            update.refuse_non_finite(rollout.step)
+            self.guard(
+                rollout,
+                update,
+                _responses(batches),
+                self.policy.trained_parameters(),
+                partial(self._add_gradient, rollout, step_loss),
+                self.ranks,
+            )
             if last:  # Lightning counts this one alone, so that its global step is the number of rollouts
                 update.learning_rate = optimizer.param_groups[0]["lr"]
                 optimizer.step()
@@ -192,6 +208,11 @@ class PolicyModule(L.LightningModule):
         """The pieces of some responses of a step whose constants are known, and how many there are, on every rank alike."""
         batches = self._micro_batches(rollout, some)
         return step_loss(batches, self._known_constants), len(batches)
+
+    def _add_gradient(self, rollout: Rollout, step_loss: StepLoss, some: Sequence[int]) -> None:
+        """That of some responses of a step whose constants are known, and of those that other ranks ask for."""
+        pieces, count = self._pieces_of(rollout, step_loss, some)
+        self._backward((piece.loss.value for piece in pieces), count)
 
     def _backward(self, losses: Iterable[Tensor], count: int) -> None:
         backward(losses, count, self.ranks, getattr(self.trainer, "strategy", None), self.manual_backward)

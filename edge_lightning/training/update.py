@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from edge_lightning.credit.base import Constants, Scored
-from edge_lightning.errors import UserError
 from edge_lightning.tokens import Forward
+from edge_lightning.training.guards import note_faults
 from edge_lightning.training.step_loss import Piece
 
 
@@ -25,6 +24,8 @@ class Update:
         ratio_N, clipped_N: of the surrogate at the last update over the token; NaN where the objective has none.
         kl_N: divergence from the reference policy at that update, nats.
         losses, gradient_norms: of each update; norms before clipping.
+        skipped: optimizer steps that were not made.
+        faults: which responses of the update that has begun last had which value that is no number.
         gradient_shares: figures of the first update's gradient by part of the tokens, where they were asked for.
     """
 
@@ -41,6 +42,8 @@ class Update:
     gradient_norms: list[float] = field(default_factory=list)
     gradient_shares: dict[str, float] = field(default_factory=dict)
     learning_rate: float = 0.0
+    skipped: int = 0
+    faults: dict[str, set[int]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -83,18 +86,10 @@ class Update:
     def take(self, piece: Piece) -> Tensor:
         """Note a micro-batch of the update that has begun last; returns its share of the loss."""
         place_N, loss = piece.place_N, piece.loss
+        note_faults(self.faults, piece, self.response_N)
         self.losses[-1] += float(loss.value.detach())
         self.token_advantages_N[place_N] = piece.advantages_N.detach().cpu()
         for here_N, found_N in ((self.ratio_N, loss.ratio_N), (self.clipped_N, loss.clipped_N), (self.kl_N, loss.kl_N)):
             if found_N is not None:
                 here_N[place_N] = found_N.float().cpu()
         return loss.value
-
-    def refuse_non_finite(self, step: int) -> None:
-        """Raise UserError before an optimizer step that would ruin the weights; those of the one before stay."""
-        loss, norm = self.losses[-1], self.gradient_norms[-1]
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise UserError(
-                f"step {step}, update {len(self.losses)}: loss {loss:g} and gradient norm {norm:g}, finite ones expected; "
-                "this update was not made; lower optimizer.lr, or set credit.floor where relative entropy can be 0"
-            )

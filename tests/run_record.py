@@ -69,7 +69,7 @@ def weights(folder: Path) -> bytes:
 
 
 def checkpoint(folder: Path) -> dict:
-    return torch.load(folder / "checkpoints" / "last.ckpt", map_location="cpu", weights_only=False)
+    return torch.load(folder / "checkpoints" / "last.ckpt", map_location="cpu", weights_only=True)
 
 
 def curves(folder: Path) -> EventAccumulator:

@@ -251,3 +251,15 @@ def test_json_is_written_whole_or_not_at_all(tmp_path):
         write_json(path, {"status": object()})
     assert json.loads(path.read_text()) == {"status": "finished", "after": None}
     assert [p.name for p in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_a_row_that_is_cut_off_is_no_row(tmp_path):
+    path = tmp_path / "metrics.csv"
+    path.write_text("step,loss/value\n0,0.5\n1,0.25\n1")  # the last one of step 10, by a killed process or a full disk
+    metrics = MetricsFile(path)
+    assert [row["step"] for row in metrics.rows] == ["0", "1"]
+    metrics.cut_from(1)
+    metrics.append(1, {"loss/value": 0.125})
+    assert path.read_text().splitlines() == ["step,loss/value", "0,0.5", "1,0.125"]
+    path.write_text("step,lo")
+    assert MetricsFile(path).rows == []

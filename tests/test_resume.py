@@ -85,10 +85,11 @@ def test_a_run_that_is_interrupted_twice_ends_as_the_unbroken_one(unbroken, tmp_
 
 def test_a_terminated_run_says_so_and_goes_on(unbroken, tmp_path, stop_at, capfd):
     folder = tmp_path / "run"
-    stop_at(1, lambda: os.kill(os.getpid(), signal.SIGTERM))  # Lightning ends the step first
+    stop_at(2, lambda: os.kill(os.getpid(), signal.SIGTERM))
     assert here("fit", folder, *LINE) == 1
     assert "interrupted after 2 of 4 steps" in capfd.readouterr().err
     assert summary(folder)["status"] == "interrupted"
+    stop_at(-1, press_control_c)
     assert here("fit", folder, f"resume={folder}") == 0
     assert_same_run(unbroken, folder)
 

@@ -38,7 +38,7 @@ def test_a_run_its_export_and_its_last_checkpoint_are_one_policy(run, place, tmp
 def test_the_best_checkpoint_is_the_policy_of_the_step_that_was_best(run, tmp_path):
     accuracy = {step: rows(run, step)["correct"].to_pylist().count(True) for step in (1, 2, 3)}
     best = max(accuracy, key=accuracy.get)  # the first of equals
-    kept = torch.load(run / "checkpoints" / "best.ckpt", map_location="cpu", weights_only=False)
+    kept = torch.load(run / "checkpoints" / "best.ckpt", map_location="cpu", weights_only=True)
     assert kept["global_step"] == best
     assert here("validate", tmp_path, f"ckpt={run / 'checkpoints' / 'best.ckpt'}", *EVALUATION) == 0
     assert rows(tmp_path, 0).equals(rows(run, best))
@@ -60,7 +60,7 @@ def test_what_is_no_policy_is_refused(run, tmp_path):
 
 
 def test_weights_of_another_model_are_refused(run, tmp_path):
-    content = torch.load(run / "checkpoints" / "last.ckpt", weights_only=False)
+    content = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
     content["state_dict"].pop(next(iter(content["state_dict"])))
     torch.save(content, tmp_path / "other.ckpt")
     policy = Policy.load(run / "checkpoints" / "hf")

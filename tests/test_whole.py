@@ -26,3 +26,19 @@ def test_a_file_stays_as_it_was_where_its_block_raises(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert path.read_text() == "old"
+
+
+def test_nothing_is_left_of_a_block_that_raises(tmp_path):
+    def full(write):
+        with whole(tmp_path / "a") as part:
+            write(part)
+            raise OSError(28, "No space left on device")
+
+    for write in (
+        lambda part: part.write_text("half"),
+        lambda part: (part.mkdir(), (part / "b").touch()),
+        lambda part: None,
+    ):
+        with pytest.raises(OSError, match="No space left"):
+            full(write)
+        assert list(tmp_path.iterdir()) == []

@@ -27,7 +27,7 @@ RECORD = ("responses.parquet", "summary.json")  # what an earlier analysis has l
 
 def analyze(cfg: DictConfig, folder: Path) -> None:
     """Sample responses of the policy at cfg.ckpt, take their token entropies, and put cfg.analysis to them."""
-    prepare(cfg.cpu_threads)
+    prepare(cfg.cpu_threads, offline=cfg.offline)
     import torch
 
     from edge_lightning.analysis.base import Tools
@@ -38,6 +38,7 @@ def analyze(cfg: DictConfig, folder: Path) -> None:
     from edge_lightning.cli.checks import length_limit
     from edge_lightning.cli.schema import check_call
     from edge_lightning.cli.validate import adapters_in, policy_source
+    from edge_lightning.engine.watched import Watched
     from edge_lightning.evaluation.progress import Display
     from edge_lightning.experience import Pipeline
     from edge_lightning.stopwatch import Stopwatch
@@ -71,7 +72,7 @@ def analyze(cfg: DictConfig, folder: Path) -> None:
     OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
     policy.save_config(folder / "policy")
     print(f"{cfg.name}: starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}", file=sys.stderr)
-    engine = make_engine(policy=policy, folder=folder / "policy", max_model_len=limit)
+    engine = Watched(make_engine(policy=policy, folder=folder / "policy", max_model_len=limit))
     display = Display()
     sampling = {"policy": policy, "engine": engine, "reward": reward, "temperature": rollout.temperature}
     sampling["response_limit"] = rollout.response_limit

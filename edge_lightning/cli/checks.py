@@ -17,7 +17,8 @@ from edge_lightning.correction.none import NoCorrection
 from edge_lightning.credit.base import Credit
 from edge_lightning.credit.none import NoCredit
 from edge_lightning.curation import curate
-from edge_lightning.errors import UserError
+from edge_lightning.engine.base import require_stall
+from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.evaluation.benchmark import Exam
 from edge_lightning.experience import Pipeline
 from edge_lightning.lora import LowRankAdapters
@@ -55,7 +56,9 @@ def check_values(cfg: DictConfig) -> None:
     check_call(EvaluationCallback, when, "evaluation")
     check_sampling(rollout)
     check(cfg)
-    if rollout.max_engine_gap is not None and rollout.max_engine_gap <= 0:
+    require_at_least_one("rollout.problems_per_step", rollout.problems_per_step)
+    require_stall(cfg.engine.get("stall_s"))
+    if rollout.max_engine_gap is not None and not rollout.max_engine_gap > 0:
         raise UserError(f"rollout.max_engine_gap={rollout.max_engine_gap}: above 0 expected, null: not watched")
     if rollout.mini_batches > rollout.problems_per_step:
         raise UserError(
@@ -165,7 +168,7 @@ def check_model(cfg: DictConfig) -> None:
         if not isinstance(lora, Mapping):
             raise UserError(f"model.lora={lora}: {{rank: 32, alpha: 64}} or null expected")
         check_call(LowRankAdapters, OmegaConf.to_container(lora), "model.lora")
-    for key in ("gradient_checkpointing", "compile"):
+    for key in ("gradient_checkpointing", "compile", "trust_remote_code"):
         if not isinstance(cfg.get(key, False), bool):
             raise UserError(f"model.{key}={cfg[key]}: true or false expected")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from edge_lightning.cli.failures import told
 from edge_lightning.cli.process import hush, prepare
 from edge_lightning.cli.ranks import end_all, end_with_launcher, is_first_process
 from edge_lightning.cli.resume import last_checkpoint, refuse_changes, refuse_finished, refuse_other_data, refuse_second_run
@@ -22,19 +23,25 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     end_with_launcher()
     if first:
         (folder / "failure.txt").unlink(missing_ok=True)
-    prepare(cfg.cpu_threads)
+    prepare(cfg.cpu_threads, offline=cfg.offline)
     from edge_lightning.cli.build import build  # after `prepare`: imports torch
     from edge_lightning.curation import data_metrics, describe
+    from edge_lightning.training import checkpoint_files
     from edge_lightning.training.summary import write_json
 
     hush()
     checkpoint = last_checkpoint(folder) if cfg.resume else None
+    content = None
     if checkpoint is not None:
         refuse_finished(folder)
-        refuse_changes(cfg, folder)
+        changed = refuse_changes(cfg, folder)
+        content = checkpoint_files.read(checkpoint, folder)
+        _refuse_fewer_steps(cfg, content, folder)
+        if first:
+            print(*changed, sep="\n", end="\n" if changed else "", file=sys.stderr)
     elif first:
         refuse_second_run(folder)
-    run = build(cfg, folder, purge_step=_purge_step(checkpoint))
+    run = build(cfg, folder, purge_step=_purge_step(content))
     if run.datamodule.steps == 0 and not (run.evaluations.before and run.evaluations.exams):
         raise UserError(
             f"steps=0 is an evaluation alone, and evaluation={cfg.evaluation.name} has none before the first step; "
@@ -67,62 +74,77 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         if checkpoint is None and first:
             for logger in run.trainer.loggers:
                 logger.log_metrics(data_metrics(run.data["counts"]), step=0)
-        run.trainer.fit(run.module, run.datamodule, ckpt_path=checkpoint)
+        run.trainer.fit(run.module, run.datamodule, ckpt_path=checkpoint, weights_only=True)
         done = run.trainer.global_step >= run.datamodule.steps
         status = "finished" if done else "interrupted"
         if run.datamodule.steps > 0:  # else it is the policy that the run was given
             run.module.policy.save(folder / "checkpoints" / "hf", write=first)
-            run.module.ranks.barrier()  # a process that ends takes its part of the group with it
-        if not done:
-            raise SystemExit(1)
+        run.module.ranks.barrier()  # a process that ends takes its part of the group with it
     except SystemExit:  # Lightning's answer to Ctrl-C and SIGTERM
         status = "interrupted"
         if not first:
             raise
-        raise UserError(_how_to_go_on(run, folder)) from None
     except Exception as error:
-        if run.trainer.world_size == 1:
-            raise
         failure = error
     finally:
         if first:
             summary = _finish(summary, run, folder, status, start)
     if failure is not None:
-        end_all(failure, run.trainer, folder, command="fit", advice=_how_to_go_on(run, folder))
-    if first:
-        from edge_lightning.cli.table import print_summary
+        _say_why(failure, run, folder)
+    if not first:  # which says what came of it
+        return
+    if status == "interrupted":
+        raise UserError(f"interrupted {_how_to_go_on(run, folder)}")
+    from edge_lightning.cli.table import print_summary
 
-        print_summary(summary, folder)
+    print_summary(summary, folder)
+
+
+def _say_why(failure: Exception, run, folder: Path) -> None:
+    """Ends the command; of several processes, all of them."""
+    advice = f"stopped {_how_to_go_on(run, folder)}"
+    if run.trainer.world_size > 1:
+        end_all(failure, run.trainer, folder, command="fit", advice=advice)
+    line = told(failure, folder)
+    if line is None:
+        failure.add_note(advice)
+        raise failure
+    raise UserError(f"{line}; {advice}") from failure
 
 
 def _how_to_go_on(run, folder: Path) -> str:
+    from edge_lightning.training import checkpoint_files
+
     if run.datamodule.steps == 0:
-        return "interrupted before the evaluation was done; start it again"
-    done = f"interrupted after {run.trainer.global_step} of {run.datamodule.steps} steps"
+        return "before the evaluation was done; start it again"
+    done = f"after {run.trainer.global_step} of {run.datamodule.steps} steps"
     checkpoint = last_checkpoint(folder)
+    if not checkpoint.exists() and run.trainer.global_step == 0:
+        return "before the first step was done, and so before the first checkpoint; start it again"
     if not checkpoint.exists():
         return f"{done}, before the first checkpoint; lower callbacks.last_checkpoint.every_n_steps to lose less"
-    return f"{done}, {_steps_done(checkpoint)} of them in {checkpoint}; go on with edge-lightning fit resume={folder}"
+    kept = checkpoint_files.read(checkpoint)["global_step"]
+    return f"{done}, {kept} of them in {checkpoint}; go on with edge-lightning fit resume={folder}"
 
 
-def _steps_done(checkpoint: Path | None) -> int | None:
-    """Steps in a checkpoint; None without one."""
-    return None if checkpoint is None else _load(checkpoint)["global_step"]
-
-
-def _purge_step(checkpoint: Path | None) -> int | None:
+def _purge_step(content: dict | None) -> int | None:
     """The step from which tensorboard's files are void; None where training is over and nothing will be written again."""
-    if checkpoint is None:
-        return None
-    content = _load(checkpoint)
-    over = content["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"] > 0
-    return None if over else content["global_step"]
+    return None if content is None or _is_over(content) else content["global_step"]
 
 
-def _load(checkpoint: Path) -> dict:
-    from edge_lightning.training.checkpoints import read_record
+def _is_over(content: dict) -> bool:
+    return content["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"] > 0
 
-    return read_record(checkpoint)
+
+def _refuse_fewer_steps(cfg: DictConfig, content: dict, folder: Path) -> None:
+    """Raise UserError for steps that the run has done already; what is done is never taken back."""
+    done, steps = content["global_step"], cfg.steps
+    if steps is not None and (steps < done or (_is_over(content) and steps != done)):
+        raise UserError(
+            f"resume={folder}: steps={steps} came, that run has done {done}"
+            + (" and was over; " if _is_over(content) else ", more than these expected; ")
+            + "leave steps as they were, or start a new run"
+        )
 
 
 def _finish(summary: dict, run, folder: Path, status: str, start: float) -> dict:

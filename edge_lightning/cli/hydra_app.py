@@ -23,10 +23,13 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from edge_lightning.cli.failures import told
 from edge_lightning.cli.multirun import multirun, sweep_overrides
 from edge_lightning.cli.ranks import is_first_process, is_first_to_tell, shares_run, started
 from edge_lightning.cli.resume import claimed, quoted, resume_overrides
+from edge_lightning.cli.resume_auto import is_auto, resume_auto
 from edge_lightning.errors import UserError
+from edge_lightning.training.interruption import sigterm_is_control_c
 
 PACKAGE = Path(__file__).resolve().parents[1]
 CONF = next(folder for folder in (PACKAGE / "conf", PACKAGE.parent / "conf") if folder.is_dir())
@@ -57,6 +60,8 @@ def run(command: str, arguments: list[str], task: Task) -> int:
             if not is_first_process():
                 raise UserError("-m starts its jobs by itself: one process expected; leave torchrun or srun out, or -m")
             overrides, goes_on = sweep_overrides(args.overrides, command)
+        elif is_auto(args.overrides, command):
+            overrides = resume_auto(args.overrides, lambda given: _composed(command, given))
         else:
             overrides = resume_overrides(args.overrides, command)
         overrides = [_with_path_quoted(override) for override in overrides]
@@ -77,6 +82,12 @@ def run(command: str, arguments: list[str], task: Task) -> int:
         if os.environ.get(TRACEBACK):
             raise
         print(f"edge-lightning {command}: {one_line(error, command)}", file=sys.stderr)
+        return 1
+    except (OSError, MemoryError, RuntimeError) as error:
+        line = told(error, "a folder of the run")
+        if line is None or os.environ.get(TRACEBACK):
+            raise
+        print(f"edge-lightning {command}: {line}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         if os.environ.get(TRACEBACK):
@@ -118,7 +129,7 @@ def _failure_of(task: Task, cfg: DictConfig) -> Exception | None:
     """Run the task; what it raises comes back as a value, since Hydra prints a line of its own for what passes it."""
     folder = Path(HydraConfig.get().runtime.output_dir)
     try:
-        with nullcontext() if cfg.command in FILE_FIRST else claimed(folder):
+        with sigterm_is_control_c(), nullcontext() if cfg.command in FILE_FIRST else claimed(folder):
             task(cfg, folder)
     except Exception as error:
         if shares_run() and not is_first_to_tell(folder, str(error)):
@@ -149,13 +160,18 @@ def one_line(error: BaseException, command: str) -> str:
     return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
 
 
-def _keys(command: str) -> list[str]:
-    """Dotted names of all keys of the default configuration and the groups."""
+def _composed(command: str, overrides: list[str]) -> DictConfig:
+    """The configuration of a command line, Hydra's own included."""
     hydra = Hydra.create_main_hydra2("edge_lightning", create_config_search_path(str(CONF)))
     try:
-        cfg = hydra.compose_config(command, [], run_mode=RunMode.RUN)
+        return hydra.compose_config(command, [_with_path_quoted(o) for o in overrides], run_mode=RunMode.RUN)
     finally:
         GlobalHydra.instance().clear()
+
+
+def _keys(command: str) -> list[str]:
+    """Dotted names of all keys of the default configuration and the groups."""
+    cfg = _composed(command, [])
 
     def walk(node: object, prefix: str) -> Iterator[str]:
         if isinstance(node, dict):

@@ -16,6 +16,7 @@ import time
 import traceback
 from pathlib import Path
 
+from edge_lightning.cli.failures import told
 from edge_lightning.errors import UserError
 
 PLACES = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "NODE_RANK")  # of a process among others, whoever sets them
@@ -73,8 +74,8 @@ def lost_another(error: BaseException) -> bool:
     """Whether an error says no more than that another rank has ended."""
     import torch.distributed as dist
 
-    told = str(error)
-    gone = any(sign in told for sign in ("Connection closed by peer", "Connection reset by peer", "Broken pipe"))
+    said = str(error)
+    gone = any(sign in said for sign in ("Connection closed by peer", "Connection reset by peer", "Broken pipe"))
     return isinstance(error, (dist.DistBackendError, dist.DistNetworkError)) or (isinstance(error, RuntimeError) and gone)
 
 
@@ -82,15 +83,14 @@ def end_all(error: BaseException, trainer, folder: Path, *, command: str, advice
     """End this process of several, so that none waits for it; the first that knows why says so, and writes failure.txt.
 
     Args:
-        advice: what to do where all that is known is that a process has ended.
+        advice: how far the run has come, and how to go on.
     """
     if lost_another(error):
         time.sleep(_SECONDS_FOR_THE_CAUSE)
         said = f"another of the {trainer.world_size} processes has ended, killed perhaps, for want of memory; {advice}"
-    elif isinstance(error, UserError):
-        said = str(error)
     else:
-        said = "".join(traceback.format_exception(error)).rstrip()
+        line = told(error, folder)
+        said = f"{line}; {advice}" if line is not None else f"{''.join(traceback.format_exception(error))}{advice}"
     line = f"edge-lightning {command}: rank {trainer.global_rank}: {said}"
     if is_first_to_tell(folder, line):
         print(line, file=sys.stderr)

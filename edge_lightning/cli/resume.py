@@ -1,7 +1,7 @@
 """resume=DIR: go on with a training, a validation or a screening in its own folder, under its own configuration.
 
 The run's overrides are read back from its record; what stands beside resume=DIR on the command line comes on top, and may
-change only what does not change what was done so far.
+change only what does not change what was done so far. resume=auto is in resume_auto.py.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import fcntl
 import itertools
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ from edge_lightning.errors import UserError
 _HOW_IT_RUNS = (
     "resume",
     "cpu_threads",
+    "offline",
+    "engine.stall_s",
     "model.gradient_checkpointing",
     "model.compile",
     "model.micro_batch_tokens",
@@ -31,10 +34,16 @@ _HOW_IT_RUNS = (
     "engine.kv_cache_gib",
     "engine.gpu_memory_utilization",
 )
+_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 MAY_CHANGE = {
     "fit": (
         "resume",
+        "steps",
         "cpu_threads",
+        "offline",
+        "engine.stall_s",
+        "module.largest_gradient_norm",
+        "module.on_unusable_update",
         "callbacks",
         "logger",
         "evaluation",
@@ -91,7 +100,10 @@ def resume_overrides(overrides: list[str], command: str) -> list[str]:
 
 
 def last_checkpoint(folder: Path) -> Path:
-    return folder / "checkpoints" / "last.ckpt"
+    """The checkpoint that a run goes on from: the one before the last where that was taken away."""
+    path = folder / "checkpoints" / "last.ckpt"
+    before = path.with_name("previous.ckpt")
+    return before if before.exists() and not path.exists() else path
 
 
 def can_go_on(folder: Path, command: str) -> bool:
@@ -122,17 +134,33 @@ def refuse_second_run(folder: Path) -> None:
         )
 
 
-def refuse_changes(cfg: DictConfig, folder: Path) -> None:
-    """Raise UserError where the configuration differs from the run's own in a key that may not change."""
+def refuse_changes(cfg: DictConfig, folder: Path) -> list[str]:
+    """A line for each key whose value is no longer the run's own.
+
+    Raises:
+        UserError: one of them may not change; names all of these.
+    """
+    refused, allowed = changes(cfg, folder)
+    if refused:
+        raise UserError(f"resume={folder}: {'; '.join(refused)}; leave it as it was, or start a new run")
+    return [f"resume={folder}: {line}" for line in allowed]
+
+
+def changes(cfg: DictConfig, folder: Path) -> tuple[list[str], list[str]]:
+    """What differs from the run's own configuration: what may not, and what may. A key that follows another is left out."""
     before = _flat(read_yaml(folder / "config.yaml"))
     now = _flat(OmegaConf.to_container(cfg, resolve=True))
-    for key in sorted(before.keys() | now.keys()):
-        free = any(key == k or key.startswith(f"{k}.") for k in MAY_CHANGE[cfg.command])
-        if not free and before.get(key) != now.get(key):
-            raise UserError(
-                f"resume={folder}: {key} was {before.get(key)!r} in that run, {now.get(key)!r} came; "
-                "leave it as it was, or start a new run"
-            )
+    written = _flat(OmegaConf.to_container(cfg, resolve=False))
+    other = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+    refused, allowed = [], []
+    for key in sorted(other):
+        source = _REFERENCE.fullmatch(str(written.get(key)))
+        follows = source and source[1] in other and all(d.get(key) == d.get(source[1]) for d in (before, now))
+        if not follows and key not in ("resume",):
+            free = any(key == k or key.startswith(f"{k}.") for k in MAY_CHANGE[cfg.command])
+            line = f"{key} was {before.get(key)!r} in that run, {now.get(key)!r} came"
+            (allowed if free else refused).append(line)
+    return refused, allowed
 
 
 def refuse_other_data(record: dict, folder: Path) -> None:

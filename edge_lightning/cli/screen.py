@@ -27,7 +27,7 @@ SAMPLING = ("samples", "temperature", "top_p", "top_k", "prompt_limit", "respons
 
 def screen(cfg: DictConfig, folder: Path) -> None:
     """Choose cfg.selection.size problems of cfg.data and write them, one JSON object a line."""
-    prepare(cfg.cpu_threads)
+    prepare(cfg.cpu_threads, offline=cfg.offline)
     from edge_lightning.cli.build import built
     from edge_lightning.screening import as_row, rates_of, require_enough
     from edge_lightning.training.summary import write_json
@@ -134,6 +134,7 @@ class _Asking:
     def __call__(self, problems: Sequence[Problem], reward) -> list[dict]:
         """A row for each of cfg.samples responses of each problem; what an earlier run has sampled is not sampled again."""
         from edge_lightning.cli.checks import exam_length
+        from edge_lightning.engine.watched import Watched
         from edge_lightning.evaluation.benchmark import Benchmark, Exam
         from edge_lightning.evaluation.progress import Display
         from edge_lightning.evaluation.suite import evaluate
@@ -144,7 +145,7 @@ class _Asking:
         limit = exam_length(exam, self.policy)
         self.policy.save_config(self.folder / "policy")
         print(f"{cfg.name}: starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}", file=sys.stderr)
-        engine = self.make_engine(policy=self.policy, folder=self.folder / "policy", max_model_len=limit)
+        engine = Watched(self.make_engine(policy=self.policy, folder=self.folder / "policy", max_model_len=limit))
         display = Display()
         try:
             engine.push_weights(self.policy, 0)

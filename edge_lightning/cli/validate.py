@@ -16,7 +16,7 @@ from edge_lightning.errors import UserError
 
 def validate(cfg: DictConfig, folder: Path) -> None:
     """Put every benchmark of cfg.evaluation to the policy at cfg.ckpt; rows and summary go to `folder`."""
-    prepare(cfg.cpu_threads)
+    prepare(cfg.cpu_threads, offline=cfg.offline)
     import torch
 
     from edge_lightning.cli.build import build_benchmarks, build_policy, build_problem_set
@@ -24,6 +24,7 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     from edge_lightning.cli.schema import check, check_call
     from edge_lightning.cli.table import print_summary
     from edge_lightning.curation import usable_held_out
+    from edge_lightning.engine.watched import Watched
     from edge_lightning.evaluation.progress import Display, outcome_line
     from edge_lightning.evaluation.suite import evaluate_suite
     from edge_lightning.stopwatch import Stopwatch
@@ -75,7 +76,7 @@ def validate(cfg: DictConfig, folder: Path) -> None:
         OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
     policy.save_config(folder / "policy")
     print(f"{cfg.name}: starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}", file=sys.stderr)
-    engine = instantiate(cfg.engine)(policy=policy, folder=folder / "policy", max_model_len=limit)
+    engine = Watched(instantiate(cfg.engine)(policy=policy, folder=folder / "policy", max_model_len=limit))
     display, clock = Display(), Stopwatch()
     done: list[str] = []
 

@@ -6,6 +6,7 @@ Both are complete on disk before the next step begins. On resume, rows after the
 from __future__ import annotations
 
 import csv
+import io
 import math
 from pathlib import Path
 
@@ -24,8 +25,9 @@ class MetricsFile:
         self.path = path
         self.rows: list[dict] = []
         if path.exists():
-            with path.open(newline="") as file:
-                self.rows = list(csv.DictReader(file))
+            text = path.read_text(encoding="utf-8", errors="replace")
+            whole_lines = text[: text.rfind("\n") + 1]  # the last row of a killed run or a full disk may be a part of one
+            self.rows = list(csv.DictReader(io.StringIO(whole_lines, newline="")))
         self.columns = list(self.rows[0]) if self.rows else []
 
     def cut_from(self, step: int) -> None:

@@ -1,0 +1,75 @@
+"""resume=auto: go on with the newest unfinished run of this very command line, or begin it.
+
+For a line that a scheduler gives again and again. Looked at is the folder of the line where it gives one (hydra.run.dir),
+else those beside the one that a new run would get. What a run has left that ended before its first checkpoint is moved aside
+where it is in the way, never removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from edge_lightning.cli.resume import can_go_on, changes, is_finished, move_aside, quoted
+from edge_lightning.errors import UserError
+
+
+def is_auto(overrides: list[str], command: str) -> bool:
+    """Whether resume=auto is what these say last of it. Raises UserError for a command that has no such thing."""
+    given = [o.split("=", 1)[1].strip("'\"") for o in overrides if o.startswith("resume=")]
+    auto = bool(given) and given[-1] == "auto"
+    if auto and command != "fit":
+        raise UserError(f"resume=auto: edge-lightning {command} goes on with resume=DIR alone; give the folder")
+    return auto
+
+
+def resume_auto(overrides: list[str], compose: Callable[[list[str]], DictConfig]) -> list[str]:
+    """The overrides of the run to go on with, or of a new one.
+
+    Args:
+        compose: the whole configuration, Hydra's own included, of overrides.
+    """
+    rest = [o for o in overrides if not o.startswith("resume=")]
+    cfg = compose(rest)
+    folder = Path(cfg.hydra.run.dir)
+    plain = OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"])
+    given = any(o.startswith("hydra.run.dir=") for o in rest)
+    found = [place for place in ([folder] if given else _newest_first(folder.parent)) if _goes_on(place, plain)]
+    if found:
+        print(f"resume=auto: going on with {found[0]}", file=sys.stderr)
+        place = quoted(found[0])
+        rest = [o for o in rest if not o.startswith("hydra.run.dir=")]
+        return [*rest, f"resume={place}", f"hydra.run.dir={place}", "hydra.output_subdir=null"]
+    if folder.is_dir() and any(folder.iterdir()) and not is_finished(folder) and not _at_work(folder):
+        print(f"resume=auto: moved aside what ended before its first checkpoint, to {move_aside(folder)}", file=sys.stderr)
+    print("resume=auto: no unfinished run of this line; beginning one", file=sys.stderr)
+    return rest
+
+
+def _newest_first(parent: Path) -> list[Path]:
+    """Folders are named by their times."""
+    return sorted(parent.glob("*/"), reverse=True)
+
+
+def _goes_on(folder: Path, cfg: DictConfig) -> bool:
+    if not can_go_on(folder, "fit") or is_finished(folder) or _at_work(folder):
+        return False
+    refused, _ = changes(cfg, folder)
+    return not refused
+
+
+def _at_work(folder: Path) -> bool:
+    """Whether a process holds the folder (resume.claimed)."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False

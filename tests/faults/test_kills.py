@@ -1,0 +1,46 @@
+"""Kill -9 at each stage of a step: the run that goes on ends as the unbroken one, to the last bit."""
+
+from __future__ import annotations
+
+import random
+import signal
+
+import pytest
+
+from tests.faults.child import run_child
+from tests.faults.stages import STAGES, die_at
+from tests.run_record import TINY, assert_same_run, metrics, rollouts
+
+pytestmark = pytest.mark.slow
+
+STEPS = len(STAGES) + 1
+LINE = (
+    *TINY,
+    f"steps={STEPS}",
+    "schedule=linear",
+    "evaluation.before=false",
+    "evaluation.every_n_steps=1",
+    "evaluation.benchmarks.smoke.samples=1",
+    "evaluation.benchmarks.smoke.k=[1]",
+    "datamodule.micro_batch_tokens=64",
+    "module.entropy_every_n_steps=1",
+    "callbacks.last_checkpoint.every_n_steps=1",
+)
+
+
+def test_a_run_that_is_killed_at_each_stage_in_turn_equals_the_unbroken_one(tmp_path):
+    assert run_child(tmp_path / "unbroken", LINE)[0] == 0
+    folder = tmp_path / "killed"
+    stages = sorted(STAGES)
+    random.Random(8).shuffle(stages)  # each is met behind another than its neighbour in the list
+    for step, stage in enumerate(stages, start=1):
+        status, said = run_child(folder, (*LINE, "resume=auto"), die_at, stage, step)
+        assert status == -signal.SIGKILL, (stage, said)
+    status, said = run_child(folder, (*LINE, "resume=auto"))
+    assert status == 0, said
+    assert f"resume=auto: going on with {folder}" in said
+    assert_same_run(tmp_path / "unbroken", folder)
+    assert [int(row["step"]) for row in metrics(folder)] == list(range(STEPS))
+    assert rollouts(folder)["step"].to_pylist() == [step for step in range(STEPS) for _ in range(8)]
+    left = {path.name for path in folder.rglob("*.part")}
+    assert not left, left

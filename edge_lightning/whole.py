@@ -24,7 +24,9 @@ def whole(path: Path) -> Iterator[Path]:
     try:
         yield part
         on_disk(part)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:  # a full disk does not say whose
+            error.filename = str(path)
         if part.is_dir() and not part.is_symlink():
             shutil.rmtree(part)
         else:

@@ -87,8 +87,13 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     except Exception as error:
         failure = error
     finally:
-        if first:
-            summary = _finish(summary, run, folder, status, start)
+        try:
+            if first:
+                summary = _finish(summary, run, folder, status, start)
+        except OSError as error:
+            if status == "finished":
+                raise
+            print(f"{told(error, folder) or error}: no summary was written", file=sys.stderr)
     if failure is not None:
         _say_why(failure, run, folder)
     if not first:  # which says what came of it

@@ -24,6 +24,7 @@ LINE = (
     "evaluation.benchmarks.smoke.k=[1]",
     "datamodule.micro_batch_tokens=64",
     "module.entropy_every_n_steps=1",
+    "module.gradient_shares_every_n_steps=null",
     "callbacks.last_checkpoint.every_n_steps=1",
 )
 

@@ -11,7 +11,7 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +201,13 @@ def cell(row: Mapping[str, Any], column: str) -> Any:
         else:
             raise KeyError(column)
     return value
+
+
+def names_shown(names: Iterable[str], most: int = 20) -> str:
+    """Names one behind the other, on one line whatever is in them, and not without end."""
+    listed = list(names)
+    said = [name if name.isprintable() and len(name) <= 60 else shown(name) for name in listed[:most]]
+    return ", ".join(said) + (f" and {len(listed) - most} more" if len(listed) > most else "")
 
 
 def shown(value: object) -> str:

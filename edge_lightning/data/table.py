@@ -10,7 +10,7 @@ from typing import Any
 from edge_lightning.data.answers import AnswerRule, as_text
 from edge_lightning.data.filters import Filter
 from edge_lightning.data.report import BadRow, SetReport
-from edge_lightning.data.sources import cell, rows_of, shown
+from edge_lightning.data.sources import cell, names_shown, rows_of, shown
 from edge_lightning.errors import UserError
 from edge_lightning.seeds import counter_uniform
 from edge_lightning.types import Problem
@@ -149,7 +149,7 @@ class ProblemTable:
             try:
                 cells[key] = None if column is None else cell(row, column)
             except KeyError:
-                known = ", ".join(row) or "(no column)"
+                known = names_shown(row) or "(no column)"
                 return f"no column {column!r}; set data.problem_set.{key} to one of {known}"
         text, answer = cells["problem_column"], cells["answer_column"]
         if not isinstance(text, str) or not text.strip():

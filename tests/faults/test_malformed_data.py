@@ -67,6 +67,8 @@ JSON = [
     ("an empty problem beside a good one", [ONE, {P: "", A: 1}], good(("p", "1"), bad=1)),
     ("a number as the solution", [{P: "p", A: 1, "solution": 3}], "text or null expected in column 'solution', 3 came"),
     ("columns in capitals", [{"Problem": "p", "Answer": 1}], "no column 'problem'; .* one of Problem, Answer"),
+    ("a column with a line end in its name", [{"a\nb": 1}], r'no column .problem.; .* one of "a\\nb"$|one of "a\\nb" \('),
+    ("a thousand columns", [{f"c{i}": 1 for i in range(1000)}], "one of c0, c1, .*, c19 and 980 more"),
     ("an object without columns", [{}], r"no column 'problem'; .* one of \(no column\)"),
     ("a column called like the keys of a class", [{P: "p", A: 1, "__class__": "x"}], good(("p", "1"))),
     ("a column called like an interpolation", [{P: "p", A: 1, "${x}": 1}], good(("p", "1"))),

@@ -88,6 +88,9 @@ COLUMNS = {
     "text": "string",
     "sampled_text": "string",
     "finish_reason": "string",
+    "gold": "list<element: string>",
+    "sampled_right": "bool",
+    "right": "bool",
     "sampled_reward": "double",
     "reward": "double",
     "reward_parts": "map<string, double>",
@@ -161,6 +164,9 @@ def test_a_rollout_file_holds_each_response_as_it_was(tmp_path):
         "text": "right",
         "sampled_text": "right",
         "finish_reason": "stop",
+        "gold": ["5"],
+        "sampled_right": True,
+        "right": True,
         "sampled_reward": 1.0,
         "reward": 1.0,
         "reward_parts": [("accuracy", 1.0)],
@@ -175,6 +181,7 @@ def test_a_rollout_file_holds_each_response_as_it_was(tmp_path):
     }
     assert (second["provenance"], second["text"], second["sampled_text"]) == ("answer_injected", "now", "first")
     assert (second["sampled_reward"], second["reward"]) == (0.0, 1.5)
+    assert (second["sampled_right"], second["right"]) == (False, True)
     assert second["reward_parts"] == [("accuracy", 1.0), ("format", 0.5)]
     assert second["sampled_mask"] == [True, False]
     assert second["engine_logprobs"] == [-0.5, None]  # the engine never saw the injected token

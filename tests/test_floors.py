@@ -12,7 +12,7 @@ FLOORS = {
     2: ("engine", "policy", "attention", "head", "packing", "padding", "scoring", "tiny", "lora", "layers", "sharding"),
     3: ("experience", "curation", "screening"),
     4: ("training", "evaluation"),
-    5: ("analysis", "report", "cli", "__main__"),
+    5: ("analysis", "report", "inspection", "cli", "__main__"),
 }
 FLOOR = {name: floor for floor, names in FLOORS.items() for name in names}
 

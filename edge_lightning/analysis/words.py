@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import accumulate
 
+from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from edge_lightning.errors import UserError
@@ -35,8 +36,12 @@ def pieces(tokenizer, ids: Sequence[int]) -> list[tuple[str, int]]:
             f"tokenizer {type(tokenizer).__name__}: one of the tokenizers library (tokenizer.json) expected, since words "
             "are found token by token; convert it"
         )
-    stream, special = DecodeStream(skip_special_tokens=True), special_ids(tokenizer)
-    found, first = [], 0
+    return text_pieces(backend, special_ids(tokenizer), ids)
+
+
+def text_pieces(backend: Tokenizer, special: Set[int], ids: Sequence[int]) -> list[tuple[str, int]]:
+    """The same with a tokenizer of the tokenizers library and the ids that are no text."""
+    stream, found, first = DecodeStream(skip_special_tokens=True), [], 0
     for place, token in enumerate(ids):
         text = stream.step(backend, token)
         if text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("fit", "validate", "analyze", "screen", "grade", "report")  # each a function in a module of its name
+COMMANDS = ("fit", "validate", "analyze", "screen", "grade", "report", "inspect")  # each a function in a module of its name
 
 USAGE = """\
 usage: edge-lightning COMMAND [overrides]
@@ -21,6 +21,7 @@ commands:
   screen     make a training set         edge-lightning screen data.problem_set.path=POOL model.path=DIR
   grade      rewards for a file          edge-lightning grade FILE.jsonl
   report     compare runs                edge-lightning report DIR
+  inspect    a group token by token      edge-lightning inspect RUN step=10 problem=ID
 
 edge-lightning COMMAND --help lists a command's options.
 """

@@ -34,7 +34,7 @@ from edge_lightning.training.interruption import sigterm_is_control_c
 PACKAGE = Path(__file__).resolve().parents[1]
 CONF = next(folder for folder in (PACKAGE / "conf", PACKAGE.parent / "conf") if folder.is_dir())
 TRACEBACK = "EDGE_LIGHTNING_TRACEBACK"
-FILE_FIRST = {"grade": "file", "report": "folder"}  # the key that a command's first argument stands for
+FILE_FIRST = {"grade": "file", "report": "folder", "inspect": "folder"}  # the key that a command's first argument stands for
 
 Task = Callable[[DictConfig, Path], None]
 
@@ -47,7 +47,7 @@ def run(command: str, arguments: list[str], task: Task) -> int:
     if "-h" in arguments or "--help" in arguments:
         print(help_text(command), end="")
         return 0
-    args = get_args_parser().parse_args(arguments)
+    args = get_args_parser().parse_args(_with_options_as_keys(arguments, command))
     try:
         _refuse_other_flags(args)
         if command in FILE_FIRST:
@@ -110,6 +110,23 @@ def _refuse_groups_without_option(overrides: list[str]) -> None:
         if option == "null" and group != "experiment" and (CONF / group).is_dir():
             options = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
             raise UserError(f"{group}=null: one of {', '.join(options)} expected")
+
+
+def _with_options_as_keys(arguments: list[str], command: str) -> list[str]:
+    """`--key value` and `--key=value` of a command that takes a file first as key=value."""
+    if command not in FILE_FIRST:
+        return arguments
+    keys = [line.split(":")[0] for line in (CONF / f"{command}.yaml").read_text().splitlines()]
+    found = []
+    for argument in arguments:
+        name, sign, value = argument.removeprefix("--").partition("=")
+        if found and found[-1].endswith("\0"):
+            found[-1] = found[-1].replace("\0", argument)
+        elif argument.startswith("--") and name in keys:
+            found.append(f"{name}={value}" if sign else f"{name}=\0")
+        else:
+            found.append(argument)
+    return [argument.replace("\0", "") for argument in found]
 
 
 def _with_file_named(key: str, arguments: list[str]) -> list[str]:

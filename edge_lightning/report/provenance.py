@@ -36,6 +36,11 @@ FIGURES = (
 )
 
 
+def look(kind: str) -> str:
+    """The colour of a provenance or an origin, in every picture and view."""
+    return _LOOK[kind][1]
+
+
 def _curves(figure: str, kinds: tuple[str, ...]) -> tuple[Curve, ...]:
     return tuple(Curve(f"{figure}/{kind}", kind.replace("_", " "), *_LOOK[kind]) for kind in kinds)
 

@@ -74,7 +74,7 @@ def checkpoint(folder: Path) -> dict:
 
 def curves(folder: Path) -> EventAccumulator:
     """The tensorboard events of a run, read."""
-    read = EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0, "tensors": 0})
+    read = EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0, "tensors": 0, "histograms": 0})
     read.Reload()
     return read
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import lightning as L
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -145,6 +146,9 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     if cfg.callbacks.get("signal_watch"):
         callbacks.append(instantiate(cfg.callbacks.signal_watch)(display=display))
     callbacks += [rollouts, evaluations, StopCallback()]
+    if cfg.callbacks.get("tensorboard"):  # behind the evaluations, whose results it tells
+        make = instantiate(cfg.callbacks.tensorboard)
+        callbacks.append(make(settings=compared_settings(cfg), record=record, evaluations=evaluations))
     callbacks += [
         instantiate(node)(dirpath=folder / "checkpoints")
         for name, node in cfg.callbacks.items()
@@ -156,6 +160,21 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
     trainer = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, default_root_dir=folder)
     check_processes(trainer, cfg, module)
     return Run(trainer, module, datamodule, record, evaluations, curated.record)
+
+
+def compared_settings(cfg: DictConfig) -> dict[str, bool | int | float | str]:
+    """What tells runs apart in tensorboard: stages by their classes, what is commonly swept, and what was set by hand."""
+    stages = ("correction", "advantage", "credit", "objective", "engine")
+    found = {key: cfg[key]["_target_"].rsplit(".", 1)[-1] for key in stages}
+    found |= {key: cfg[key].name for key in ("ablation", "data", "model")}
+    keys = ["seed", "optimizer.lr", *(f"rollout.{key}" for key in ("group_size", "problems_per_step", "temperature"))]
+    if HydraConfig.initialized():
+        keys += [override.partition("=")[0].lstrip("+") for override in HydraConfig.get().overrides.task]
+    for key in keys:
+        value = OmegaConf.select(cfg, key)
+        if isinstance(value, (bool, int, float, str)) and key not in ("resume", "cpu_threads", *found):
+            found[key] = value
+    return found
 
 
 def build_policy(cfg: DictConfig, folder: Path, *, temperature: float, seed: int = 0) -> Policy:

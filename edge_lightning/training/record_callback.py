@@ -9,10 +9,13 @@ from lightning.pytorch.loggers import TensorBoardLogger
 
 from edge_lightning.errors import require_at_least_one
 from edge_lightning.experience import Rollout
+from edge_lightning.policy import Policy
 from edge_lightning.stopwatch import Stopwatch
 from edge_lightning.training.metrics import step_metrics
 from edge_lightning.training.module import PolicyModule
 from edge_lightning.training.record import MetricsFile, cut_rollouts_from, write_rollout
+from edge_lightning.training.sample_text import as_markdown
+from edge_lightning.training.update import Update
 from edge_lightning.training.whole_step import whole_step
 from edge_lightning.types import Response
 
@@ -32,6 +35,7 @@ class RecordCallback(L.Callback):
         self.rollouts = folder / "rollouts"
         self.metrics_file = MetricsFile(folder / "metrics.csv")
         self.latest: dict[str, float] = {}
+        self.step: tuple[Rollout, Update] | None = None  # the last one, of all ranks, on the first
 
     def on_train_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         """Cut what lies after the checkpoint that this run goes on from."""
@@ -48,7 +52,7 @@ class RecordCallback(L.Callback):
         clock = Stopwatch()
         with clock("record"):
             write_rollout(self.rollouts, batch, pl_module.update, rank=trainer.global_rank)
-            step = whole_step(batch, pl_module.update, pl_module.ranks)
+            self.step = step = whole_step(batch, pl_module.update, pl_module.ranks)
             if step is None:
                 return
             metrics = step_metrics(*step)
@@ -56,30 +60,16 @@ class RecordCallback(L.Callback):
                 logger.log_metrics(metrics, step=batch.step)
             every = self.responses_every_n_steps
             if every is not None and batch.step % every == 0:
-                self._show_responses(trainer, step[0])
+                self._show_responses(trainer, step[0], pl_module.policy)
         self.latest = {**metrics, "seconds/record": clock.seconds["record"]}
         self.metrics_file.append(batch.step, self.latest)
 
-    def _show_responses(self, trainer: L.Trainer, rollout: Rollout) -> None:
+    def _show_responses(self, trainer: L.Trainer, rollout: Rollout, policy: Policy) -> None:
         shown: dict[str, Response] = {}
         for response in rollout.responses:
             shown.setdefault(str(response.provenance), response)
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
                 for provenance, response in shown.items():
-                    logger.experiment.add_text(f"response/{provenance}", as_markdown(response), rollout.step)
-
-
-def as_markdown(response: Response) -> str:
-    """A response with its provenance, what the policy said first, and both grades, as tensorboard shows text."""
-    first, now = response.sampled_grade, response.grade
-    return (
-        f"**{response.problem.id}**, response {response.index}, {response.provenance}, ended by {response.finish_reason}"
-        f"\n\n**problem** (answer {', '.join(response.problem.answers)})\n\n{_code(response.problem.text)}"
-        f"\n\n**sampled** (reward {first.reward:g})\n\n{_code(response.sampled_text)}"
-        f"\n\n**trained on** (reward {now.reward:g})\n\n{_code(response.text)}"
-    )
-
-
-def _code(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines() or [""])
+                    told = as_markdown(response, policy.decode)
+                    logger.experiment.add_text(f"response/{provenance}", told, rollout.step)

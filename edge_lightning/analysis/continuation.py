@@ -23,11 +23,13 @@ class Cut:
         response: the whole of it, as it was sampled.
         kept_ids: response tokens that the continuation goes on from; they need not be those of the response.
         seed: of the continuation.
+        new_tokens: that it may have; None: what the kept part has left of the response limit.
     """
 
     response: Response
     kept_ids: tuple[int, ...]
     seed: int
+    new_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +76,8 @@ class Continuer:
 
     def _room(self, cut: Cut) -> int:
         kept = len(cut.kept_ids)
-        return min(self.response_limit - kept, self.engine.max_model_len - len(cut.response.prompt_ids) - kept)
+        limit = self.response_limit - kept if cut.new_tokens is None else cut.new_tokens
+        return min(limit, self.engine.max_model_len - len(cut.response.prompt_ids) - kept)
 
     def _whole(self, cut: Cut, new: Generation) -> Response:
         ids = cut.kept_ids + new.token_ids

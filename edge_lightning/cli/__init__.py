@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
+from pathlib import Path
 
 COMMANDS = ("fit", "validate", "analyze", "screen", "grade", "report", "inspect")  # each a function in a module of its name
 
@@ -18,6 +20,7 @@ commands:
              on the five benchmarks      edge-lightning validate ckpt=DIR evaluation=paper_suite
              go on with a validation     edge-lightning validate resume=DIR
   analyze    look at token entropies     edge-lightning analyze ckpt=DIR analysis=resampling
+             look at what runs have left edge-lightning analyze RUN
   screen     make a training set         edge-lightning screen data.problem_set.path=POOL model.path=DIR
   grade      rewards for a file          edge-lightning grade FILE.jsonl
   report     compare runs                edge-lightning report DIR
@@ -37,6 +40,8 @@ def main() -> None:
     if command not in COMMANDS:
         print(f"edge-lightning: no command {command!r}; one of {', '.join(COMMANDS)} expected", file=sys.stderr)
         raise SystemExit(2)
+    if command == "analyze" and rest and (Path(rest[0]).is_dir() or not re.search("^-|=", rest[0])):
+        command = "analyze_records"  # of a folder, where ckpt=... is of a policy
     task = getattr(import_module(f"edge_lightning.cli.{command}"), command)
     from edge_lightning.cli.hydra_app import run
 

@@ -67,7 +67,8 @@ def analyze(cfg: DictConfig, folder: Path) -> None:
         load_weights(policy, checkpoint)
     if torch.cuda.is_available():  # not yet run on hardware
         policy.cuda()
-    limit = length_limit(policy, rollout.prompt_limit, rollout.response_limit)
+    extra = analysis.extra_tokens(policy.encode) if hasattr(analysis, "extra_tokens") else 0
+    limit = length_limit(policy, rollout.prompt_limit, rollout.response_limit + extra)
     problems, left_out = _problems(cfg, reward, lambda problem: len(prompt(problem, policy.tokenizer)))
     OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
     policy.save_config(folder / "policy")

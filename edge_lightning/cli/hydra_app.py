@@ -34,7 +34,8 @@ from edge_lightning.training.interruption import sigterm_is_control_c
 PACKAGE = Path(__file__).resolve().parents[1]
 CONF = next(folder for folder in (PACKAGE / "conf", PACKAGE.parent / "conf") if folder.is_dir())
 TRACEBACK = "EDGE_LIGHTNING_TRACEBACK"
-FILE_FIRST = {"grade": "file", "report": "folder", "inspect": "folder"}  # the key that a command's first argument stands for
+# the key that a command's first argument stands for
+FILE_FIRST = {"grade": "file", "report": "folder", "inspect": "folder", "analyze_records": "folder"}
 
 Task = Callable[[DictConfig, Path], None]
 

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 from edge_lightning.training.progress import ProgressCallback
 
 SAMPLED = {"reward/mean": 0.25, "accuracy/sampled": 0.125, "tokens/sampled": 9.0, "tokens/regenerated": 0.0}
+SAMPLED |= {"group/zero_variance_sampled": 0.75}
 
 
-def lines(*steps: dict[str, float]) -> list[str]:
+def lines(*steps: dict[str, float], left: float | None = None) -> list[str]:
     """What stands on a stream that is no terminal, a line for each step."""
     shown: list[str] = []
-    progress = SimpleNamespace(update=lambda task, **_: None)
+    progress = SimpleNamespace(update=lambda task, **_: None, tasks=[SimpleNamespace(id=0, time_remaining=left)])
     display = SimpleNamespace(live=False, line=shown.append, progress=progress, start=lambda: None, bar=lambda *_, **__: 0)
     record = SimpleNamespace(latest={})
     callback = ProgressCallback(record=record, display=display, line_every_n_steps=1)
@@ -26,11 +27,15 @@ def lines(*steps: dict[str, float]) -> list[str]:
 def test_the_latest_entropy_stays_until_the_next():
     with_entropy = [SAMPLED | {"entropy/mean": value} for value in (0.5, 0.25)]
     assert lines(SAMPLED, with_entropy[0], SAMPLED, with_entropy[1]) == [
-        "step 1/4  reward 0.250  own accuracy 0.125  entropy -",
-        "step 2/4  reward 0.250  own accuracy 0.125  entropy 0.500",
-        "step 3/4  reward 0.250  own accuracy 0.125  entropy 0.500",
-        "step 4/4  reward 0.250  own accuracy 0.125  entropy 0.250",
+        "step 1/4  reward 0.250  own accuracy 0.125  collapsed 0.750  entropy -",
+        "step 2/4  reward 0.250  own accuracy 0.125  collapsed 0.750  entropy 0.500",
+        "step 3/4  reward 0.250  own accuracy 0.125  collapsed 0.750  entropy 0.500",
+        "step 4/4  reward 0.250  own accuracy 0.125  collapsed 0.750  entropy 0.250",
     ]
+
+
+def test_the_time_that_is_left_is_told():
+    assert lines(SAMPLED, left=3725.9)[0].endswith("entropy -  1:02:05 left")
 
 
 def test_a_step_without_sampling_shows_its_loss():

@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from edge_lightning.engine import weight_push
 from edge_lightning.engine.base import require_stall, require_version
+from edge_lightning.engine.engine_log import EngineLog
 from edge_lightning.engine.kv_cache import kv_cache_bytes
 from edge_lightning.engine.limits import allowed_tokens
 from edge_lightning.engine.process_state import engine_side
@@ -90,6 +91,7 @@ class VllmEngine:
         self.max_model_len = max_model_len
         self.weights_version: int | None = None
         self._stop_token_ids = list(policy.eos_ids)
+        self._log = EngineLog(Path(folder) / ("vllm.log" if rank == 0 else f"vllm_rank_{rank}.log"))
         self._sleeps = enable_sleep_mode
         self._asleep = False
         # vLLM compiles its sampling kernels even when eager: 4 to 18 s in the first call on CPU, for no speed after it.
@@ -110,7 +112,7 @@ class VllmEngine:
             else {}
         )
         # The warnings are of vLLM's own use of deprecated names.
-        with engine_side(), warnings.catch_warnings(action="ignore", category=FutureWarning):
+        with self._log.shown_on_failure(), engine_side(), warnings.catch_warnings(action="ignore", category=FutureWarning):
             os.environ.update(RANK=str(rank), LOCAL_RANK=str(local_rank), WORLD_SIZE=str(world_size))
             self._vllm = import_vllm()
             if on_cpu:
@@ -177,7 +179,8 @@ class VllmEngine:
         require_version(self, weights_version)
         prompts = [self._vllm.TokensPrompt(prompt_token_ids=list(request.prompt_ids)) for request in requests]
         params = [self._params(request, sampling) for request in requests]
-        with engine_side(), torch.compiler.set_stance("force_eager") if self._without_compiler else nullcontext():
+        eager = torch.compiler.set_stance("force_eager") if self._without_compiler else nullcontext()
+        with self._log.shown_on_failure(), engine_side(), eager:
             outputs = self._llm.generate(prompts, params, use_tqdm=False)
         return [as_generation(output.outputs[0]) for output in outputs]
 
@@ -202,6 +205,7 @@ class VllmEngine:
         with engine_side():
             shut_down(self._llm, keep_process_group=not self._owns_process_group)
         self._llm = None
+        self._log.close()
 
     def _params(self, request: Request, sampling: Sampling):
         return self._vllm.SamplingParams(
@@ -234,7 +238,7 @@ def import_vllm():
         UserError: it is not installed.
     """
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the push hands a function to the engine's own model
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # of who imports it without an EngineLog
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     try:
         import vllm

@@ -1,6 +1,8 @@
-"""A progress bar with what one wants to see of a run: reward, own accuracy, entropy."""
+"""A progress bar with what one wants to see of a run: reward, own accuracy, collapsed groups, entropy."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 import lightning as L
 
@@ -12,7 +14,8 @@ from edge_lightning.training.record_callback import RecordCallback
 
 
 class ProgressCallback(L.Callback):
-    """Shows steps, reward after correction, accuracy of what the policy sampled by itself, mean entropy in nats.
+    """Shows steps, time left, reward after correction, what the policy sampled by itself (its accuracy, and the share of
+    groups in which all rewards are equal), mean entropy in nats.
 
     Entropy is that of the latest step that scored every response (module.entropy_every_n_steps). On a terminal a bar;
     elsewhere a line each n steps.
@@ -50,7 +53,12 @@ class ProgressCallback(L.Callback):
         self.display.progress.update(self.task, completed=batch.step + 1, figures=figures)
         steps = trainer.datamodule.steps
         if not self.display.live and ((batch.step + 1) % self.line_every_n_steps == 0 or batch.step + 1 == steps):
-            self.display.line(f"step {batch.step + 1}/{steps}  {figures}")
+            self.display.line(f"step {batch.step + 1}/{steps}  {figures}{self._time_left()}")
+
+    def _time_left(self) -> str:
+        """As the bar estimates it; empty where it can't, and at the end."""
+        left = next((task.time_remaining for task in self.display.progress.tasks if task.id == self.task), None)
+        return f"  {timedelta(seconds=int(left))} left" if left else ""
 
     def on_train_end(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         self.display.stop()
@@ -64,7 +72,8 @@ class ProgressCallback(L.Callback):
 
 def describe(metrics: dict[str, float]) -> str:
     """One line of figures; a dash for what the step has no value for. The loss where the policy sampled nothing."""
-    shown = [("reward", "reward/mean"), ("own accuracy", "accuracy/sampled"), ("entropy", "entropy/mean")]
+    shown = [("reward", "reward/mean"), ("own accuracy", "accuracy/sampled")]
+    shown += [("collapsed", "group/zero_variance_sampled"), ("entropy", "entropy/mean")]
     if metrics["tokens/sampled"] + metrics["tokens/regenerated"] == 0:
         shown = [("loss", "loss/value")]
     return "  ".join(f"{label} {metrics[name]:.3f}" if name in metrics else f"{label} -" for label, name in shown)

@@ -1,5 +1,6 @@
 """Whole runs with a real vLLM: what they leave, that they repeat, that a killed one goes on as if nothing had happened."""
 
+import html
 import math
 import shutil
 import time
@@ -173,11 +174,11 @@ def test_tensorboard_shows_responses_as_text_with_their_provenance(unbroken):
     assert tags == {f"response/{provenance}/text_summary" for provenance in seen}
     first = pq.read_table(unbroken / "rollouts" / "step_000000_rank_0.parquet").to_pylist()[0]
     shown = read.Tensors(f"response/{first['provenance']}/text_summary")[0]
-    text = shown.tensor_proto.string_val[0].decode()
+    text = html.unescape(shown.tensor_proto.string_val[0].decode())
     assert shown.step == 0
     assert first["problem_id"] in text
-    assert first["provenance"] in text
-    assert first["text"].splitlines()[0] in text
+    assert first["provenance"].replace("_", " ") in text
+    assert first["sampled_text"].splitlines()[0] in text
 
 
 def test_the_exported_policy_loads_anywhere_and_is_that_of_the_checkpoint(unbroken):

@@ -82,7 +82,7 @@ def run(command: str, arguments: list[str], task: Task) -> int:
     except (UserError, HydraException, OmegaConfBaseException, FileExistsError, NotADirectoryError) as error:
         if os.environ.get(TRACEBACK):
             raise
-        print(f"edge-lightning {command}: {one_line(error, command)}", file=sys.stderr)
+        print(f"edge-lightning {_typed(command)}: {one_line(error, command)}", file=sys.stderr)
         return 1
     except (OSError, MemoryError, RuntimeError) as error:
         line = told(error, "a folder of the run")
@@ -93,8 +93,13 @@ def run(command: str, arguments: list[str], task: Task) -> int:
     except KeyboardInterrupt:
         if os.environ.get(TRACEBACK):
             raise
-        print(f"edge-lightning {command}: interrupted", file=sys.stderr)
+        print(f"edge-lightning {_typed(command)}: interrupted", file=sys.stderr)
         return 130
+
+
+def _typed(command: str) -> str:
+    """A command as it is typed: analyze_records is analyze of a folder."""
+    return command.removesuffix("_records")
 
 
 def _refuse_other_flags(args) -> None:

@@ -67,7 +67,10 @@ def main(lines: list[list[str]]) -> None:
     for line in lines:
         stops = [int(part.split("=")[1]) for part in line if part.startswith("stop_before=")]
         with stopped_before(stops[0] if stops else None):
-            status = run("fit", [part for part in line if not part.startswith("stop_before=")], fit)
+            try:
+                status = run("fit", [part for part in line if not part.startswith("stop_before=")], fit)
+            except SystemExit as stopped:  # further ranks say nothing
+                status = stopped.code
         if status != len(stops):
             raise SystemExit(status)
 

@@ -71,9 +71,11 @@ def _start_of(process: int) -> float:
 
 
 def lost_another(error: BaseException) -> bool:
-    """Whether an error says no more than that another rank has ended."""
+    """Whether an error says no more than that another rank has ended, or comes from one that does."""
     import torch.distributed as dist
 
+    if error.__cause__ is not None and lost_another(error.__cause__):
+        return True
     said = str(error)
     gone = any(sign in said for sign in ("Connection closed by peer", "Connection reset by peer", "Broken pipe"))
     return isinstance(error, (dist.DistBackendError, dist.DistNetworkError)) or (isinstance(error, RuntimeError) and gone)

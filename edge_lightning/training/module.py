@@ -17,7 +17,7 @@ from torch import Tensor
 
 from edge_lightning.advantage.grpo import tied_groups
 from edge_lightning.collective import ALONE, Ranks
-from edge_lightning.credit.base import Constants, Credit, Scope, Scored
+from edge_lightning.credit.base import Constants, Credit, Scored
 from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.experience import Rollout
 from edge_lightning.objective.base import Objective, StepTotals
@@ -30,7 +30,7 @@ from edge_lightning.training.gradient_shares import gradient_shares
 from edge_lightning.training.guards import UpdateGuard, refuse_rewards
 from edge_lightning.training.lockstep import backward, level
 from edge_lightning.training.parts import parts_of
-from edge_lightning.training.passes import scored_first
+from edge_lightning.training.passes import alive_with_others, scored_first, trained_of
 from edge_lightning.training.reference_policy import ReferencePolicy
 from edge_lightning.training.step_loss import ConstantsOf, Piece, StepLoss
 from edge_lightning.training.update import Update
@@ -135,7 +135,12 @@ class PolicyModule(L.LightningModule):
         clock = Stopwatch()
         alive_B = self.credit.alive(rollout.advantages_B)
         parts = rollout.mini_batches(self.mini_batches)
-        batches = [self._micro_batches(rollout, self._trained(rollout, part, alive_B)) for part in parts]
+        if self.leave_out_zero_advantage:
+            wanted = [self.objective.wants(r, bool(alive)) for r, alive in zip(rollout.responses, alive_B)]
+            trained = [trained_of(part, wanted, rollout.responses) for part in parts]
+        else:
+            trained = parts
+        batches = [self._micro_batches(rollout, some) for some in trained]
         with clock("score"):
             scored = self._score(rollout, self._scored_first(rollout, batches, alive_B))
         losses = [
@@ -277,31 +282,14 @@ class PolicyModule(L.LightningModule):
         return scored_first(
             self.credit.scope,
             [tokens.responses for part in batches for tokens in part],
-            alive_B=self._alive_with_others(alive_B, rollout),
+            alive_B=alive_with_others(
+                self.credit.scope, alive_B, rollout.group_B, len(rollout.problems), self.ranks.all_reduce
+            ),
             group_B=rollout.group_B,
             later=[i for part in batches[1:] for i in _responses(part)],
             everyone=every is not None and rollout.step % every == 0,
             apart=self.ranks.size > 1 and len(batches[0]) > 1,
         )
-
-    def _alive_with_others(self, alive_B: Tensor, rollout: Rollout) -> Tensor:
-        """Whether a response's statistics are needed: those of its group or step are if any of their responses is alive."""
-        if self.credit.scope in (None, Scope.RESPONSE):
-            return alive_B
-        of_step = self.credit.scope is Scope.STEP
-        unit_B = torch.zeros_like(rollout.group_B) if of_step else rollout.group_B
-        alive_U = torch.zeros(1 if of_step else len(rollout.problems)).index_add(0, unit_B, alive_B.float())
-        return self.ranks.all_reduce(alive_U, "max")[unit_B] > 0
-
-    def _trained(self, rollout: Rollout, part: Sequence[int], alive_B: Tensor) -> Sequence[int]:
-        """Of a mini-batch those that get a forward pass with gradient: those that may have one, or the shortest if none has.
-
-        That one's gradient is 0, which the optimizer must see: its moments decay as they would without leaving out.
-        """
-        if not self.leave_out_zero_advantage or not part:  # other ranks have some of it
-            return part
-        wanted = [i for i in part if self.objective.wants(rollout.responses[i], bool(alive_B[i]))]
-        return wanted or [min(part, key=lambda i: len(rollout.responses[i].completion_ids))]
 
     def _padded_to(self, response_N: Tensor) -> int | None:
         return int(response_N.bincount().max()) if self.credit.needs_padding else None

@@ -1,4 +1,4 @@
-"""Which responses are scored before a step's first update, in a pass of their own without gradient.
+"""Which responses get a pass with gradient, and which are scored before a step's first update, in one without.
 
 That update's forward pass computes the same values, so a response that it trains is scored first only where a credit has to
 see more than the response's micro-batch holds. What later updates train first is scored: the weights will have changed.
@@ -8,9 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import torch
 from torch import Tensor
 
+from edge_lightning.collective import AllReduce, alone
 from edge_lightning.credit.base import Scope
+from edge_lightning.types import Response
+
+
+def trained_of(part: Sequence[int], wanted: Sequence[bool], responses: Sequence[Response]) -> Sequence[int]:
+    """Of a mini-batch those that get a pass with gradient: those that may have one, or the shortest if none has.
+
+    That one's gradient is 0, which the optimizer must see: its moments decay as they would without leaving out. Where
+    other ranks have all of the mini-batch, there is none.
+    """
+    found = [i for i in part if wanted[i]]
+    return found or sorted(part, key=lambda i: len(responses[i].completion_ids))[:1]
+
+
+def alive_with_others(
+    scope: Scope | None, alive_B: Tensor, group_B: Tensor, groups: int, all_reduce: AllReduce = alone
+) -> Tensor:
+    """Whether a response's statistics are needed: those of its group or step are if any of their responses is alive.
+
+    Args:
+        all_reduce: a unit may be spread over ranks.
+    """
+    if scope in (None, Scope.RESPONSE):
+        return alive_B
+    of_step = scope is Scope.STEP
+    unit_B = torch.zeros_like(group_B) if of_step else group_B
+    alive_U = torch.zeros(1 if of_step else groups).index_add(0, unit_B, alive_B.float())
+    return all_reduce(alive_U, "max")[unit_B] > 0
 
 
 def scored_first(

@@ -103,7 +103,10 @@ def _control_texts(tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:
 
 def plain_ids(text: str, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
     """The ids of a text by itself; what spells a special token in it is encoded letter by letter. None for an empty text."""
-    return tuple(tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]) if text else ()
+    if not text:
+        return ()
+    split = {"split_special_tokens": True} if spells_control(text, tokenizer) else {}  # which changes the tokenizer's state
+    return tuple(tokenizer(text, add_special_tokens=False, **split)["input_ids"])
 
 
 def _around(text: str, problem: Problem, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """A group on a terminal: its table, then each response as it was sampled beside what is trained on.
 
-Entropy is shading and injected text is underlined on a terminal; elsewhere injected text stands in ⟦ ⟧.
+Entropy is shading and injected text is underlined on a terminal; elsewhere injected text stands in ⟦ ⟧. Control characters
+of problems and of the policy are shown as pictures: a terminal would obey them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from edge_lightning.inspection.sums import advantage_sums, final_sum, relative_e
 from edge_lightning.inspection.tokens import INJECTED, WRONG_PREFIX, Piece, Reader
 from edge_lightning.report.provenance import look
 
+CONTROLS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | dict.fromkeys(range(127, 160), "␡")
 HOTTEST = (124, 58, 237)  # the colour behind the tokens of most entropy
 
 
@@ -33,7 +35,7 @@ def overview(groups: Sequence[Group]) -> Table:
     for group in groups:
         size, kinds = len(group.responses), Counter(row["provenance"] for row in group.responses)
         table.add_row(
-            Text(group.problem_id),
+            _said(group.problem_id),
             f"{group.right_sampled} / {size}",
             f"{group.right} / {size}",
             *(_range(group, column, text) for column, text in (("advantage", _signed), ("entropy", _plain))),
@@ -55,9 +57,9 @@ def group_view(group: Group, reader: Reader, *, terminal: bool) -> Together:
     pieces = [reader.pieces(row) for row in group.responses]
     hottest = _high(piece.entropy for own in pieces for piece in own)
     return Together(
-        Text(f"step {group.step}, problem {group.problem_id}", style="bold"),
-        Text(reader.prompt(first), style="dim"),
-        Text(facts),
+        _said(f"step {group.step}, problem {group.problem_id}", style="bold"),
+        _said(reader.prompt(first), style="dim"),
+        _said(facts),
         _sums(group),
         _texts(group, pieces, hottest, terminal),
         Text(_key(hottest, terminal), style="dim"),
@@ -92,7 +94,7 @@ def _texts(group: Group, pieces: Sequence[list[Piece]], hottest: float, terminal
         now = _shaded(own, hottest, look(row["provenance"]), terminal)
         changed = row["text"] != row["sampled_text"]
         end = Text("  (cut off)", style="dim") if row["finish_reason"] == "length" else Text()
-        before, after = (Text(row["sampled_text"]), now + end) if changed else (now + end, Text("as sampled", style="dim"))
+        before, after = (_said(row["sampled_text"]), now + end) if changed else (now + end, Text("as sampled", style="dim"))
         table.add_row(str(row["response_index"]), before, after)
     return table
 
@@ -102,7 +104,7 @@ def _shaded(pieces: Sequence[Piece], hottest: float, colour: str, terminal: bool
     for injected, run in groupby(pieces, key=lambda piece: piece.origin == INJECTED):
         text.append("⟦" if injected and not terminal else "")
         for piece in run:
-            text.append(f"⟨{piece.text}⟩" if piece.special else piece.text, style=_style(piece, hottest, colour))
+            text.append(_said(f"⟨{piece.text}⟩" if piece.special else piece.text, style=_style(piece, hottest, colour)))
         text.append("⟧" if injected and not terminal else "")
     return text
 
@@ -140,6 +142,10 @@ def _reward(row: dict) -> Text:
     return Text(" → ").join(
         Text(f"{reward:g} {'right' if right else 'wrong'}", style=style[right]) for right, reward in told
     )
+
+
+def _said(text: str, style: str = "") -> Text:
+    return Text(text.translate(CONTROLS), style=style)
 
 
 def _words(name: str) -> str:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.metadata import parse_session_end_info_plugin_data
 
 from edge_lightning.cli.fit import fit
 from edge_lightning.cli.hydra_app import run
@@ -21,6 +22,7 @@ from edge_lightning.cli.validate import validate
 EVALUATION = tuple(f"evaluation.benchmarks.smoke.{setting}" for setting in ("problems=4", "samples=4", "k=[1,4]"))
 SMALL = ("rollout.problems_per_step=2", "rollout.group_size=4")
 TINY = (*SMALL, "optimizer.lr=1e-3", *EVALUATION)
+ENDED = "_hparams_/session_end_info"
 TASKS = {"fit": fit, "validate": validate}
 
 
@@ -101,8 +103,15 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert points(one) == points(other)
 
 
-def points(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """(step, value) of every curve, without what the clock says."""
+def points(folder: Path) -> dict[str, list]:
+    """What tensorboard shows: curves, histograms, texts, and how the run ended; without what the clock says."""
     read = curves(folder)
-    tags = [tag for tag in read.Tags()["scalars"] if not tag.startswith("seconds/")]
-    return {tag: [(event.step, event.value) for event in read.Scalars(tag)] for tag in tags}
+    tags = read.Tags()
+    shown = {tag: [(event.step, event.value) for event in read.Scalars(tag)] for tag in tags["scalars"]}
+    shown |= {tag: [(event.step, event.histogram_value) for event in read.Histograms(tag)] for tag in tags["histograms"]}
+    texts = [tag for tag in tags["tensors"] if tag.endswith("/text_summary")]  # others are the same in each event
+    shown |= {tag: [(event.step, event.tensor_proto.string_val[0]) for event in read.Tensors(tag)] for tag in texts}
+    if ENDED in read.summary_metadata:  # of which tensorboard heeds the first
+        end = read.summary_metadata[ENDED].plugin_data.content
+        shown[ENDED] = [parse_session_end_info_plugin_data(end).status]
+    return {tag: found for tag, found in shown.items() if not tag.startswith("seconds/")}

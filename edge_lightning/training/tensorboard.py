@@ -1,19 +1,16 @@
 """What tensorboard is told beside the curves: a layout of charts, histograms, what was set and what came of it.
 
-docs/metrics.md names everything. Left out: figures of a run that did not finish; the tab HPARAMS then shows its settings and
-that it failed.
+docs/metrics.md names everything. Left out: that a run failed. Tensorboard heeds the first end of a run alone, so one that
+was gone on with would stay failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 
 import lightning as L
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
-from tensorboard.plugins.hparams.api_pb2 import Status
-from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams as settings_summaries
 
@@ -134,24 +131,12 @@ class TensorboardCallback(L.Callback):
                 _histogram(writer, "relative_entropy/of_responses", update.constants.relative_entropy_B, batch.step)
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
-        done = trainer.global_step >= trainer.datamodule.steps
+        if trainer.global_step < trainer.datamodule.steps:
+            return
         for writer in writers(trainer):
-            for name, value in final_figures(self.record.metrics_file, self.evaluations.results) if done else ():
+            for name, value in final_figures(self.record.metrics_file, self.evaluations.results):
                 writer.add_scalar(name, value, trainer.global_step)
-            self._end(writer, "STATUS_SUCCESS" if done else "STATUS_FAILURE")
-
-    def on_exception(self, trainer: L.Trainer, pl_module: PolicyModule, exception: BaseException) -> None:
-        for writer in writers(trainer):
-            self._end(writer, "STATUS_FAILURE")
-
-    def _end(self, writer: SummaryWriter, status: str) -> None:
-        end = settings_summaries({}, {})[2]
-        plugin = end.value[0].metadata.plugin_data
-        content = HParamsPluginData.FromString(plugin.content)
-        content.session_end_info.status = Status.Value(status)
-        plugin.content = content.SerializeToString()
-        with suppress(AttributeError):  # a writer that is closed already has no file
-            writer.file_writer.add_summary(end)
+            writer.file_writer.add_summary(settings_summaries({}, {})[2])
 
 
 def final_figures(metrics: MetricsFile, results: Mapping[int, Mapping[str, float]]) -> Iterator[tuple[str, float]]:

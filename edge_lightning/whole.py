@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -33,14 +33,20 @@ def whole(path: Path) -> Iterator[Path]:
             part.unlink(missing_ok=True)
         raise
     os.replace(part, path)
+    with suppress(OSError):  # some file systems of networks can't; the content is there
+        _synchronize(path.parent)  # a name is on disk when its folder is
 
 
 def on_disk(path: Path) -> None:
     """Wait until a file's content, or that of a folder's files, is on disk: else a rename may reach the disk before it."""
     for file in [path] if path.is_file() else path.rglob("*"):
         if file.is_file():
-            handle = os.open(file, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            _synchronize(file)
+
+
+def _synchronize(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import lightning as L
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -18,6 +20,7 @@ from edge_lightning.training.sample_text import as_markdown
 from edge_lightning.training.update import Update
 from edge_lightning.training.whole_step import whole_step
 from edge_lightning.types import Response
+from edge_lightning.whole import on_disk
 
 
 class RecordCallback(L.Callback):
@@ -63,6 +66,17 @@ class RecordCallback(L.Callback):
                 self._show_responses(trainer, step[0], pl_module.policy)
         self.latest = {**metrics, "seconds/record": clock.seconds["record"]}
         self.metrics_file.append(batch.step, self.latest)
+
+    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: PolicyModule, checkpoint: dict[str, Any]) -> None:
+        """What a checkpoint counts as done is on disk before it; responses are, step by step."""
+        if not trainer.is_global_zero:
+            return
+        if self.metrics_file.path.exists():
+            on_disk(self.metrics_file.path)
+        for logger in trainer.loggers:
+            if isinstance(logger, TensorBoardLogger):
+                with suppress(OSError):  # of a full disk: the next figure says so, and a checkpoint may find room
+                    logger.experiment.flush()
 
     def _show_responses(self, trainer: L.Trainer, rollout: Rollout, policy: Policy) -> None:
         shown: dict[str, Response] = {}

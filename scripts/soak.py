@@ -1,7 +1,11 @@
 """A run of the tiny policy that is watched from outside: what grows with time, and by how much, with an interval.
 
-Slopes are by Theil and Sen over the samples behind the first fifth, per hour, with a 95 % interval.
-Samples lie close together and depend on each other, so an interval is narrower than it should be: what counts is the size.
+Leaves outputs/soak/TIME/ with report.md, soak.png, samples.csv, and the run itself. Exit status 1 where something grows.
+
+The first fifth is left out: imports, caches and first rollouts take it. The rest is cut into parts of which each gives a
+mean: samples lie close together and depend on each other, means of minutes hardly do. Slopes are by Theil and Sen
+over the parts, with their 95 % interval. A series grows where the interval lies above 0 and the growth over the whole
+time is worth a word: over 2 % of the median for memory, 10 % for time, which others disturb, and one of what is counted.
 """
 
 from __future__ import annotations
@@ -9,74 +13,172 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib
+import numpy as np
 from scipy.stats import theilslopes
 
 EVERY_S = 5.0
-WARM_UP = 0.2  # of the time, which imports, caches and the first rollouts take
+WARM_UP = 0.2
+PARTS = 20
+WORTH_A_WORD = {"memory, MiB": 0.02, "memory of the children, MiB": 0.02, "step, s": 0.1}  # of the median; others: one
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Values at times, hours, and what they come to behind the warm-up.
+
+    Attributes:
+        change: an hour, with the ends of its interval.
+    """
+
+    name: str
+    hours: np.ndarray
+    values: np.ndarray
+    change: tuple[float, float, float]
+
+    @property
+    def grows(self) -> bool:
+        grown = self.change[0] * (self.hours[-1] - self.hours[0])
+        share = WORTH_A_WORD.get(self.name)
+        return self.change[1] > 0 and grown > (1.0 if share is None else share * np.median(self.values))
+
+
+def series(name: str, hours: Sequence[float], values: Sequence[float]) -> Series:
+    """The slope of a series over the means of its parts."""
+    first = int(len(hours) * WARM_UP)
+    late = np.asarray(hours)[first:], np.asarray(values, dtype=float)[first:]
+    parts = min(PARTS, len(late[0]))
+    means = [[part.mean() for part in np.array_split(column, parts)] for column in late]
+    slope, _, low, high = theilslopes(means[1], means[0], 0.95)
+    return Series(name, *late, (slope, low, high))
 
 
 def sample(pid: int) -> dict[str, float]:
-    """Of the process: its memory without shared pages, open files, threads, and its children."""
-    proc = Path(f"/proc/{pid}")
-    status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines() if ":" in line)
-    children = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            children += int(stat.read_text().rsplit(")", 1)[1].split()[1]) == pid
-        except OSError:
-            continue
+    """Of a process: memory without what it shares, open files, threads; its children and their memory."""
+    children = _children(pid)
     return {
-        "memory, MiB": int(status["RssAnon"].split()[0]) / 1024,
-        "open files": float(len(list((proc / "fd").iterdir()))),
-        "threads": float(status["Threads"]),
-        "child processes": float(children),
+        "memory, MiB": _memory_mib(pid),
+        "open files": float(len(list(Path(f"/proc/{pid}/fd").iterdir()))),
+        "threads": float(_status(pid)["Threads"]),
+        "child processes": float(len(children)),
+        "memory of the children, MiB": sum(map(_memory_mib, children)),
     }
 
 
-def main(minutes: float, overrides: list[str]) -> int:
-    folder = Path(tempfile.mkdtemp(prefix="soak_")) / "run"
+def _children(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+        except OSError:  # it has ended meanwhile
+            continue
+    return found
+
+
+def _status(pid: int) -> dict[str, str]:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return {}
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def _memory_mib(pid: int) -> float:
+    return int(_status(pid).get("RssAnon", "0 kB").split()[0]) / 1024
+
+
+def watch(minutes: float, folder: Path, overrides: Sequence[str]) -> tuple[list[float], list[dict[str, float]], int | None]:
+    """Run and look; hours, samples, and the status of a run that ended by itself."""
     line = [sys.executable, "-m", "edge_lightning", "fit", "steps=1000000", f"hydra.run.dir={folder}", "evaluation=none"]
-    run = subprocess.Popen([*line, *overrides])
-    while not (folder / "metrics.csv").exists():
-        if run.poll() is not None:
-            return run.returncode
-        time.sleep(0.5)
-    begun = time.monotonic()
-    samples: list[tuple[float, dict[str, float]]] = []
-    ends: list[tuple[float, int]] = []
-    while (now := time.monotonic() - begun) < 60 * minutes and run.poll() is None:
-        samples.append((now / 3600, sample(run.pid)))
-        ends.append((now / 3600, sum(1 for _ in (folder / "metrics.csv").open()) - 1))
-        time.sleep(EVERY_S)
-    run.terminate()
-    status = run.wait()
-    if status != 1 or run.poll() is None:
-        print(f"the run ended by itself with status {status}", file=sys.stderr)
-    report(samples, step_seconds(folder, ends[-1][0]), ends[-1][1], minutes)
-    return 0
+    run = subprocess.Popen([*line, *overrides], cwd=ROOT)
+    hours, samples = [], []
+    try:
+        while not (folder / "metrics.csv").exists() and run.poll() is None:
+            time.sleep(0.5)
+        begun = time.monotonic()
+        while (now := time.monotonic() - begun) < 60 * minutes and run.poll() is None:
+            try:
+                found = sample(run.pid)
+            except (OSError, KeyError):  # it has ended meanwhile
+                break
+            hours.append(now / 3600)
+            samples.append(found)
+            time.sleep(EVERY_S)
+        ended = run.poll()
+    finally:
+        run.terminate()
+        run.wait()
+    return hours, samples, ended
 
 
-def step_seconds(folder: Path, hours: float) -> list[tuple[float, dict[str, float]]]:
-    """The seconds of each step by its stages, at the times at which steps would stand if they all took the same."""
+def step_seconds(folder: Path) -> list[float]:
+    """The seconds of each step, all stages together."""
     with (folder / "metrics.csv").open(newline="") as file:
-        rows = [sum(float(v) for k, v in row.items() if k.startswith("seconds/") and v) for row in csv.DictReader(file)]
-    return [(hours * (i + 1) / len(rows), {"step, s": seconds}) for i, seconds in enumerate(rows)]
+        return [sum(float(v) for k, v in row.items() if k.startswith("seconds/") and v) for row in csv.DictReader(file)]
 
 
-def report(samples: list, steps: list, done: int, minutes: float) -> None:
-    print(f"\n{done} steps in {minutes:g} minutes, {len(samples)} samples.\n")
-    print("| | median | first | last | change an hour, 95 % interval |\n|---|---|---|---|---|")
-    for series in (samples, steps):
-        late = series[int(len(series) * WARM_UP) :]
-        for name in late[0][1]:
-            times, values = [t for t, _ in late], [found[name] for _, found in late]
-            slope, _, low, high = theilslopes(values, times, 0.95)
-            middle = sorted(values)[len(values) // 2]
-            print(f"| {name} | {middle:.3g} | {values[0]:.4g} | {values[-1]:.4g} | {slope:+.3g} [{low:+.3g}, {high:+.3g}] |")
+def report(watched: Sequence[Series], steps: int, minutes: float, overrides: Sequence[str]) -> str:
+    """A block for EXPERIMENTS.md."""
+    rows = [
+        f"| {s.name} | {np.median(s.values):.4g} | {s.values[0]:.4g} | {s.values[-1]:.4g} | "
+        f"{s.change[0]:+.3g} [{s.change[1]:+.3g}, {s.change[2]:+.3g}] | {'yes' if s.grows else 'no'} |"
+        for s in watched
+    ]
+    line = " ".join(["scripts/soak", f"{minutes:g}", *overrides])
+    return "\n".join(
+        [
+            f"`{line}`: {steps} steps; of {len(watched[0].hours)} samples behind the first fifth:",
+            "",
+            "| | median | first | last | change an hour, 95 % interval | grows |",
+            "|---|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def draw(watched: Sequence[Series], path: Path) -> None:
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(len(watched), 1, figsize=(7, 1.6 * len(watched)), sharex=True, layout="constrained")
+    for axis, s in zip(axes, watched):
+        middle = np.median(s.values) + s.change[0] * (s.hours - np.median(s.hours))
+        axis.plot(60 * s.hours, s.values, ".", markersize=3, color="#4c72b0")
+        axis.plot(60 * s.hours, middle, color="#c44e52")
+        axis.set_title(s.name, loc="left", fontsize=9)
+        axis.set_ylim(0, 1.15 * max(s.values.max(), 1e-9))
+    axes[-1].set_xlabel("minutes")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def main(minutes: float, overrides: list[str]) -> int:
+    folder = ROOT / "outputs" / "soak" / time.strftime("%Y-%m-%d_%H-%M-%S")
+    hours, samples, ended = watch(minutes, folder / "run", overrides)
+    if ended is not None or len(samples) < 10:
+        why = f"it ended by itself with status {ended}" if ended is not None else "there is too little time"
+        print(f"soak: a run of {minutes:g} minutes expected, {why}; see {folder}", file=sys.stderr)
+        return 1
+    with (folder / "samples.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["hours", *samples[0]])
+        writer.writerows([hour, *found.values()] for hour, found in zip(hours, samples))
+    watched = [series(name, hours, [found[name] for found in samples]) for name in samples[0]]
+    seconds = step_seconds(folder / "run")
+    watched.append(series("step, s", np.linspace(0, hours[-1], len(seconds)), seconds))
+    text = report(watched, len(seconds), minutes, overrides)
+    (folder / "report.md").write_text(text)
+    draw(watched, folder / "soak.png")
+    print(f"\n{text}\n{folder}")
+    return int(any(s.grows for s in watched))
 
 
 if __name__ == "__main__":

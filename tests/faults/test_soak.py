@@ -1,0 +1,62 @@
+"""What scripts/soak calls growth: a leak is found, and noise, a warm-up and a bounded cache are none."""
+
+import os
+import runpy
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SOAK = runpy.run_path(str(Path(__file__).resolve().parents[2] / "scripts" / "soak.py"))
+HOURS = np.linspace(0, 2 / 3, 480)
+
+
+def found(name, values):
+    return SOAK["series"](name, HOURS, values)
+
+
+def test_a_slope_is_found_with_its_interval():
+    noise = np.random.default_rng(0).normal(0, 5, 480)
+    leak = found("memory, MiB", 700 + 300 * HOURS + noise)  # 160 MiB in what is looked at
+    assert leak.grows
+    assert leak.change[1] < 300 < leak.change[2]
+    assert leak.change[2] - leak.change[1] < 20
+    assert found("open files", np.floor(60 + 6 * HOURS)).grows
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        700 + np.random.default_rng(1).normal(0, 5, 480),
+        np.where(HOURS < 0.1, 300 + 4000 * HOURS, 700.0),  # imports and caches
+        700 + 20 * HOURS,  # 11 MiB of 700
+        700 - 300 * HOURS,
+    ],
+    ids=["noise", "a warm-up", "little", "it shrinks"],
+)
+def test_what_does_not_grow(values):
+    assert not found("memory, MiB", values).grows
+
+
+def test_a_process_is_counted_whole():
+    before = SOAK["sample"](os.getpid())
+    kept = b"x" * 2**26
+    stop = threading.Event()
+    threads = [threading.Thread(target=stop.wait) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    with Path(__file__).open():
+        after = SOAK["sample"](os.getpid())
+    stop.set()
+    assert after["memory, MiB"] - before["memory, MiB"] == pytest.approx(64, abs=16), len(kept)
+    assert after["threads"] - before["threads"] == 3
+    assert after["open files"] - before["open files"] == 1
+
+
+def test_the_report_is_a_table_with_a_row_for_each():
+    series = [found("memory, MiB", 700 + 300 * HOURS), found("threads", np.full(480, 9.0))]
+    text = SOAK["report"](series, 1234, 40.0, ["engine=hf"])
+    assert text.startswith("`scripts/soak 40 engine=hf`: 1234 steps; of 384 samples behind the first fifth:")
+    assert "| memory, MiB | 820 | 740.1 | 900 | +300 [+300, +300] | yes |" in text
+    assert "| threads | 9 | 9 | 9 | +0 [+0, +0] | no |" in text

@@ -10,8 +10,9 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.cli.failures import told
+from edge_lightning.cli.places import Place
 from edge_lightning.cli.process import hush, prepare
-from edge_lightning.cli.ranks import end_all, end_with_launcher, is_first_process
+from edge_lightning.cli.ranks import end_all, end_with_launcher, is_first_process, turn_deaf
 from edge_lightning.cli.resume import last_checkpoint, refuse_changes, refuse_finished, refuse_other_data, refuse_second_run
 from edge_lightning.errors import UserError
 
@@ -82,11 +83,13 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         run.module.ranks.barrier()  # a process that ends takes its part of the group with it
     except SystemExit:  # Lightning's answer to Ctrl-C and SIGTERM
         status = "interrupted"
-        if not first:
-            raise
+        if run.trainer.world_size > 1 and not run.trainer.should_stop:  # the others are elsewhere
+            failure = UserError(status)
     except Exception as error:
         failure = error
     finally:
+        if run.trainer.world_size > 1 and status != "finished":
+            turn_deaf()
         try:
             if first:
                 summary = _finish(summary, run, folder, status, start)
@@ -109,7 +112,7 @@ def _say_why(failure: Exception, run, folder: Path) -> None:
     """Ends the command; of several processes, all of them."""
     advice = f"stopped {_how_to_go_on(run, folder)}"
     if run.trainer.world_size > 1:
-        end_all(failure, run.trainer, folder, command="fit", advice=advice)
+        end_all(failure, Place.of(run.trainer), folder, command="fit", advice=advice)
     line = told(failure, folder)
     if line is None:
         failure.add_note(advice)

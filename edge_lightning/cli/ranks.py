@@ -15,9 +15,13 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from edge_lightning.cli.failures import told
 from edge_lightning.errors import UserError
+
+if TYPE_CHECKING:
+    from edge_lightning.cli.places import Place
 
 PLACES = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "NODE_RANK")  # of a process among others, whoever sets them
 _SIGNAL_AT_DEATH_OF_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
@@ -38,6 +42,12 @@ def end_with_launcher() -> None:
     """Be killed when the process ends that started this one as one of several: it may be waiting for it in a collective."""
     if sys.platform == "linux" and ("LOCAL_RANK" in os.environ or "RANK" in os.environ):
         ctypes.CDLL(None).prctl(_SIGNAL_AT_DEATH_OF_PARENT, signal.SIGKILL)
+
+
+def turn_deaf() -> None:
+    """Heed no Ctrl-C and SIGTERM any more: a launcher sends them as soon as one of its processes has ended badly."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 @functools.cache
@@ -81,24 +91,24 @@ def lost_another(error: BaseException) -> bool:
     return isinstance(error, (dist.DistBackendError, dist.DistNetworkError)) or (isinstance(error, RuntimeError) and gone)
 
 
-def end_all(error: BaseException, trainer, folder: Path, *, command: str, advice: str) -> None:
+def end_all(error: BaseException, place: Place, folder: Path, *, command: str, advice: str) -> NoReturn:
     """End this process of several, so that none waits for it; the first that knows why says so, and writes failure.txt.
 
     Args:
-        advice: how far the run has come, and how to go on.
+        advice: how far it has come, and how to go on.
     """
     if lost_another(error):
         time.sleep(_SECONDS_FOR_THE_CAUSE)
-        said = f"another of the {trainer.world_size} processes has ended, killed perhaps, for want of memory; {advice}"
+        said = f"another of the {place.size} processes has ended, killed perhaps, for want of memory; {advice}"
     else:
         line = told(error, folder)
         said = f"{line}; {advice}" if line is not None else f"{''.join(traceback.format_exception(error))}{advice}"
-    line = f"edge-lightning {command}: rank {trainer.global_rank}: {said}"
+    line = f"edge-lightning {command}: rank {place.rank}: {said}"
     if is_first_to_tell(folder, line):
         print(line, file=sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    for process in getattr(trainer.strategy.launcher, "procs", ()):
+    for process in place.children:
         process.kill()
     os._exit(1)  # what else runs at exit may wait for the others
 

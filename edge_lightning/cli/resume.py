@@ -33,6 +33,8 @@ _HOW_IT_RUNS = (
     "engine.max_batch",
     "engine.kv_cache_gib",
     "engine.gpu_memory_utilization",
+    "devices",
+    "num_nodes",
 )
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 MAY_CHANGE = {

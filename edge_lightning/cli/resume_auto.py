@@ -2,7 +2,8 @@
 
 For a line that a scheduler gives again and again. Looked at is the folder of the line where it gives one (hydra.run.dir),
 else those beside the one that a new run would get. What a run has left that ended before its first checkpoint is moved aside
-where it is in the way, never removed.
+where it is in the way, never removed. Several processes find the same, each by itself, from what lies on disk before a
+step is made; the first alone says so, and moves things.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from edge_lightning.cli.ranks import is_first_process
 from edge_lightning.cli.resume import can_go_on, changes, is_finished, move_aside, quoted
 from edge_lightning.errors import UserError
 
@@ -41,14 +43,20 @@ def resume_auto(overrides: list[str], compose: Callable[[list[str]], DictConfig]
     given = any(o.startswith("hydra.run.dir=") for o in rest)
     found = [place for place in ([folder] if given else _newest_first(folder.parent)) if _goes_on(place, plain)]
     if found:
-        print(f"resume=auto: going on with {found[0]}", file=sys.stderr)
+        _say(f"going on with {found[0]}")
         place = quoted(found[0])
         rest = [o for o in rest if not o.startswith("hydra.run.dir=")]
         return [*rest, f"resume={place}", f"hydra.run.dir={place}", "hydra.output_subdir=null"]
-    if folder.is_dir() and any(folder.iterdir()) and not is_finished(folder) and not _at_work(folder):
-        print(f"resume=auto: moved aside what ended before its first checkpoint, to {move_aside(folder)}", file=sys.stderr)
-    print("resume=auto: no unfinished run of this line; beginning one", file=sys.stderr)
+    left = folder.is_dir() and any(folder.iterdir()) and not is_finished(folder)
+    if left and is_first_process() and not _at_work(folder):
+        _say(f"moved aside what ended before its first checkpoint, to {move_aside(folder)}")
+    _say("no unfinished run of this line; beginning one")
     return rest
+
+
+def _say(line: str) -> None:
+    if is_first_process():
+        print(f"resume=auto: {line}", file=sys.stderr)
 
 
 def _newest_first(parent: Path) -> list[Path]:
@@ -64,7 +72,9 @@ def _goes_on(folder: Path, cfg: DictConfig) -> bool:
 
 
 def _at_work(folder: Path) -> bool:
-    """Whether a process holds the folder (resume.claimed)."""
+    """Whether a process holds the folder (resume.claimed); the first of several may be ahead of the others by that."""
+    if not is_first_process():
+        return False
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

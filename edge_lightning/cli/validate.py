@@ -9,14 +9,42 @@ from pathlib import Path
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from edge_lightning.cli.places import Place, share_command
 from edge_lightning.cli.process import hush, prepare
+from edge_lightning.cli.ranks import end_all, end_with_launcher, is_first_process, turn_deaf
 from edge_lightning.cli.resume import refuse_changes, refuse_finished, refuse_second_run
 from edge_lightning.errors import UserError
 
 
 def validate(cfg: DictConfig, folder: Path) -> None:
-    """Put every benchmark of cfg.evaluation to the policy at cfg.ckpt; rows and summary go to `folder`."""
+    """Put every benchmark of cfg.evaluation to the policy at cfg.ckpt; rows and summary go to `folder`.
+
+    Several processes share the problems; they end together, with one message.
+    """
+    end_with_launcher()
+    if is_first_process():
+        (folder / "failure.txt").unlink(missing_ok=True)
     prepare(cfg.cpu_threads, offline=cfg.offline)
+    from edge_lightning.cli.schema import check_call
+
+    hush()
+    check_call(share_command, {key: cfg[key] for key in ("devices", "num_nodes")}, "")
+    place = share_command(cfg.devices, cfg.num_nodes)
+    advice = f"go on with edge-lightning validate resume={folder}"
+    try:
+        _validate(cfg, folder, place)
+    except (Exception, KeyboardInterrupt) as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        if place.size > 1:
+            turn_deaf()
+            failure = UserError(str(error) or "interrupted") if interrupted else error
+            end_all(failure, place, folder, command="validate", advice=advice)
+        if interrupted and str(error):
+            raise UserError(f"{error}; {advice}") from None
+        raise
+
+
+def _validate(cfg: DictConfig, folder: Path, place: Place) -> None:
     import torch
 
     from edge_lightning.cli.build import build_benchmarks, build_policy, build_problem_set
@@ -29,11 +57,11 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     from edge_lightning.evaluation.suite import evaluate_suite
     from edge_lightning.stopwatch import Stopwatch
     from edge_lightning.training.checkpoints import load_weights
+    from edge_lightning.training.process_ranks import process_ranks
     from edge_lightning.training.summary import write_json
     from edge_lightning.versions import git_commit, versions
 
-    hush()
-    start = time.time()
+    start, first = time.time(), place.rank == 0
     check_call(policy_source, {"ckpt": cfg.ckpt}, "")
     check_call(usable_held_out, {"on_bad_row": cfg.data.on_bad_row}, "data")
     check_call(check_prompts, {"prompt_limit": cfg.rollout.prompt_limit}, "rollout")
@@ -42,10 +70,10 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     with open_dict(cfg):
         cfg.model.path = path
         cfg.model.lora = adapters_in(checkpoint)
-    if cfg.resume:
+    if first and cfg.resume:
         refuse_finished(folder)
         refuse_changes(cfg, folder)
-    else:
+    elif first:
         refuse_second_run(folder)
     benchmarks = build_benchmarks(cfg)
     if not benchmarks:
@@ -54,7 +82,7 @@ def validate(cfg: DictConfig, folder: Path) -> None:
     if checkpoint is not None:
         load_weights(policy, checkpoint)
     if torch.cuda.is_available():  # not yet run on hardware
-        policy.cuda()
+        policy.cuda(place.local_rank)
     of_the_data = any(benchmark.problem_set is None for benchmark in benchmarks)
     prompt, reward = instantiate(cfg.prompt), instantiate(cfg.reward)
     held_out = []
@@ -68,16 +96,22 @@ def validate(cfg: DictConfig, folder: Path) -> None:
             reward=reward,
             prompt_limit=cfg.rollout.prompt_limit,
         )
-        if bad:
+        if bad and first:
             print(f"{cfg.data.name}: left out: {bad}", file=sys.stderr)
     exams = [benchmark.exam(held_out, prompt) for benchmark in benchmarks]
     limit = max(exam_length(exam, policy) for exam in exams)
-    if not cfg.resume:
+    if first and not cfg.resume:
         OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
-    policy.save_config(folder / "policy")
-    print(f"{cfg.name}: starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}", file=sys.stderr)
-    engine = Watched(instantiate(cfg.engine)(policy=policy, folder=folder / "policy", max_model_len=limit))
-    display, clock = Display(), Stopwatch()
+    if first:
+        policy.save_config(folder / "policy")
+        processes = f" in {place.size} processes" if place.size > 1 else ""
+        print(f"{cfg.name}: starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}{processes}", file=sys.stderr)
+    ranks = process_ranks(place.size)
+    ranks.barrier()
+    made = {"policy": policy, "folder": folder / "policy", "max_model_len": limit}
+    made |= {"rank": place.rank, "local_rank": place.local_rank, "world_size": place.size}
+    engine = Watched(instantiate(cfg.engine)(**made))
+    display, clock = Display(hidden=not first), Stopwatch()
     done: list[str] = []
 
     def report(name: str, metrics: dict[str, float]) -> None:
@@ -95,18 +129,20 @@ def validate(cfg: DictConfig, folder: Path) -> None:
             folder=folder,
             step=0,
             weights_version=0,
+            ranks=ranks,
             show=display.benchmark,
             report=report,
             clock=clock,
         )
     except KeyboardInterrupt:
-        raise UserError(
-            f"interrupted after {len(done)} of {len(exams)} benchmarks; go on with edge-lightning validate resume={folder}"
-        ) from None
+        raise KeyboardInterrupt(f"interrupted after {len(done)} of {len(exams)} benchmarks") from None
     finally:
         display.stop()
         engine.close()
         reward.close()
+    timeouts = sum(ranks.gather(reward.timeouts))
+    if not first:
+        return
     summary = {
         "command": "validate",
         "name": cfg.name,
@@ -116,7 +152,7 @@ def validate(cfg: DictConfig, folder: Path) -> None:
         "data": cfg.data.name if of_the_data else None,
         "metrics": metrics,
         "seconds": {**clock.seconds, "whole_run": time.time() - start},
-        "grading_timeouts": reward.timeouts,
+        "grading_timeouts": timeouts,
         "versions": versions(),
         "git_commit": git_commit(),
     }

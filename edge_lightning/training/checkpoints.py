@@ -58,6 +58,9 @@ class LastCheckpoint(Checkpoint):
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs, batch, batch_idx: int) -> None:
         minutes = pl_module.ranks.first((time.monotonic() - self.saved_at) / 60)  # clocks differ; all of them write
+        if trainer.should_stop:  # all of several processes are here
+            self.write(trainer)
+            raise KeyboardInterrupt
         if (batch.step + 1) % self.every_n_steps == 0 or minutes >= self.every_n_minutes:
             self.write(trainer)
         else:

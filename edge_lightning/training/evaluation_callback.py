@@ -72,7 +72,7 @@ class EvaluationCallback(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: PolicyModule, outputs, batch: Rollout, batch_idx: int
     ) -> None:
-        if self._due(trainer) and self.exams:
+        if self._due(trainer) and self.exams and not trainer.should_stop:  # a run that stops does it when it goes on
             for callback in trainer.callbacks:
                 if isinstance(callback, LastCheckpoint):
                     callback.write(trainer)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import lightning as L
 
+from edge_lightning.collective import Ranks
 from edge_lightning.engine.base import Engine
 from edge_lightning.engine.watched import Watched
 from edge_lightning.errors import UserError
@@ -62,6 +63,7 @@ class RolloutCallback(L.Callback):
         Every rank has an engine of its own, and they are built together.
         """
         policy, pl_module.ranks = pl_module.policy, process_ranks(trainer.world_size)
+        refuse_several_runs(self.folder.parent, trainer.ckpt_path, pl_module.ranks)
         if trainer.is_global_zero:
             policy.save_config(self.folder)
         pl_module.ranks.barrier()
@@ -86,6 +88,7 @@ class RolloutCallback(L.Callback):
         """Give an engine the current weights if it holds others; returns their version, the number of updates so far."""
         version = trainer.global_step
         if engine.weights_version != version:
+            pl_module.ranks.barrier()  # a push from shards meets the others: not to wait for them on the engine's time
             engine.push_weights(pl_module.policy, version)
         return version
 
@@ -114,3 +117,11 @@ class RolloutCallback(L.Callback):
                 engine.close()
         if self.pipeline is not None:
             self.pipeline.reward.close()
+
+
+def refuse_several_runs(folder: Path, checkpoint: str | Path | None, ranks: Ranks) -> None:
+    """Raise UserError where the processes of a run would each do another one."""
+    found = list(dict.fromkeys(ranks.gather((str(folder), None if checkpoint is None else str(checkpoint)))))
+    if len(found) > 1:
+        told = " and ".join(f"{folder} from {checkpoint or 'its beginning'}" for folder, checkpoint in found[:2])
+        raise UserError(f"all processes in one folder and from one checkpoint expected, {told} came; set hydra.run.dir=DIR")

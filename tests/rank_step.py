@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,20 +14,31 @@ from torch.distributed.device_mesh import init_device_mesh
 import edge_lightning
 from edge_lightning.collective import share_of
 from edge_lightning.policy import Policy
-from edge_lightning.sharding import shard, whole
+from edge_lightning.sharding import shard, shard_of, whole
+from edge_lightning.training.guards import UnusableStepError
 from edge_lightning.training.metrics import step_metrics
 from edge_lightning.training.process_ranks import ProcessRanks
 from edge_lightning.training.whole_step import whole_step
+from tests.faults.test_guards import Spoiling
 from tests.test_module import Stand, rollout
 
 ASSET = Path(edge_lightning.__file__).parent / "assets" / "tiny_hard"
 SETTINGS = {"gradient_clip_norm": 0.01, "gradient_shares_every_n_steps": 1}
+TOKEN = 413
 ROWS = (1, 10_000)  # tokens of a micro-batch: a response each, and all of a process in one
 
 
 def a_step():
     """A group of four, two of them right, and one of two, tied: on two processes the first is on both."""
     return rollout((1, 0, 0, 1, 0, 0), (4, 2))
+
+
+def with_names(step):
+    """Problems by name; TOKEN is one of the first response's, and of no other's, in the second half of the embeddings."""
+    names = ["first"] * 4 + ["second"] * 2
+    made = [replace(r, problem=replace(r.problem, id=name)) for r, name in zip(step.responses, names)]
+    made[0] = replace(made[0], completion_ids=(TOKEN, *made[0].completion_ids[1:]))
+    return replace(step, responses=made)
 
 
 def step_of(policy, step, rows, ranks=None):
@@ -51,6 +63,54 @@ def part_of(step, ranks):
     )
 
 
+class Watched(Stand):
+    """Notes whether the gradient of this rank's shards was finite when it came to be clipped."""
+
+    finite = None
+
+    def _clip(self):
+        self.finite = all(torch.isfinite(shard_of(p.grad)).all().item() for p in self.policy.parameters())
+        return super()._clip()
+
+
+def guarded(policy, step, ranks, **settings):
+    """What became of an update: what was said, whether the gradient here was finite, updates skipped, whether it is gone."""
+    module = Watched(policy, gradient_clip_norm=1.0, **settings)
+    module.ranks, said = ranks, ""
+    try:
+        module.training_step(step, 0)
+    except UnusableStepError as error:
+        said = str(error)
+    return said, module.finite, module.update.skipped, all(p.grad is None for p in policy.parameters())
+
+
+@contextmanager
+def spoiled_row(policy, token):
+    """The gradient of one row of the embeddings is no number wherever its token is read; every value of the pass is."""
+
+    def spoil(module, given, made):
+        here = (given[0] == token)[..., None]
+        return torch.where(here, made + (made * 0.0).abs().sqrt(), made)  # sqrt at 0
+
+    hook = policy.model.get_input_embeddings().register_forward_hook(spoil)
+    yield
+    hook.remove()
+
+
+def unusable_updates(policy, ranks):
+    """By name: see `guarded`."""
+    step = part_of(with_names(a_step()), ranks)
+    found = {}
+    with spoiled_row(policy, TOKEN):
+        found["gradient"] = guarded(policy, step, ranks, micro_batch_tokens=1)
+        found["skipped"] = guarded(policy, step, ranks, on_unusable_update="skip")
+    spoil = [0] if ranks.rank == 1 else []  # of its own three responses
+    found["advantage"] = guarded(policy, step, ranks, credit=Spoiling(spoil, float("nan")))
+    found["norm"] = guarded(policy, step, ranks, largest_gradient_norm=1e-3)
+    found["none"] = guarded(policy, step, ranks)
+    return found
+
+
 def main(rank: int, size: int, folder: Path) -> None:
     dist.init_process_group("gloo", store=dist.FileStore(str(folder / "store"), size), rank=rank, world_size=size)
     ranks = ProcessRanks()
@@ -60,9 +120,11 @@ def main(rank: int, size: int, folder: Path) -> None:
     same = policy.checksum() == before
     merged = {name: weight.detach().clone() for name, weight in policy.merged_parameters()}
     steps = [step_of(policy, part_of(a_step(), ranks), rows, ranks) for rows in ROWS]
+    unusable = ranks.gather(unusable_updates(policy, ranks))
     norms = ranks.gather([float(g.norm()) for grads, _ in steps for g in grads.values()])
     if rank == 0:
-        torch.save({"same": same, "merged": merged, "steps": steps, "agree": norms[0] == norms[1]}, folder / "found.pt")
+        found = {"same": same, "merged": merged, "steps": steps, "agree": norms[0] == norms[1], "unusable": unusable}
+        torch.save(found, folder / "found.pt")
     ranks.barrier()
 
 

@@ -5,10 +5,23 @@ import pickle
 
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict_loader import _load_state_dict_from_keys
 
+from edge_lightning.cli.process import prepare
 from edge_lightning.cli.resume import last_checkpoint
 from edge_lightning.errors import UserError
-from edge_lightning.training.checkpoint_files import PARTS, STAMP, read, stamp, write
+from edge_lightning.training.checkpoint_files import (
+    IN_SHARDS,
+    PARTS,
+    STAMP,
+    free_folder,
+    read,
+    stamp,
+    unused_folders,
+    weights,
+    write,
+)
 
 
 class Exploit:
@@ -103,6 +116,67 @@ def test_no_code_of_a_checkpoint_is_run(run, tmp_path):
     assert not (tmp_path / "made by the checkpoint").exists()
     torch.load(saved(run, callbacks=Exploit(tmp_path / "made by the checkpoint")), weights_only=False)
     assert (tmp_path / "made by the checkpoint").exists()  # so the file was able to
+
+
+def shards(run, **values):
+    """A checkpoint in shards, as Lightning writes one, and a link to it."""
+    folder = run / "checkpoints" / "last_shards_0"
+    dcp.save({"state_dict": {"policy.a": torch.ones(3), **values}}, checkpoint_id=folder, no_dist=True)
+    torch.save({k: v for k, v in content(run).items() if k not in IN_SHARDS}, folder / "meta.pt")
+    path = run / "checkpoints" / "last.ckpt"
+    path.symlink_to(folder.name)
+    return path
+
+
+def test_one_in_shards_is_read_without_running_code(run, tmp_path, monkeypatch):
+    """In what says where the shards lie, in what stands beside them, and in a shard itself."""
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0")
+    prepare(None)
+    made = tmp_path / "made by the checkpoint"
+    path = shards(run)
+    assert read(path, run)["global_step"] == 1
+    assert weights(path)["policy.a"].tolist() == [1.0, 1.0, 1.0]
+    for name in (".metadata", "meta.pt"):
+        plain = (path / name).read_bytes()
+        (path / name).write_bytes(pickle.dumps(Exploit(made)))
+        with pytest.raises(UserError, match="a checkpoint of this program expected"):
+            weights(path)
+        (path / name).write_bytes(plain)
+    torch.save({"global_step": 1, "callbacks": Exploit(made)}, path / "meta.pt")
+    with pytest.raises(UserError, match="values that only running its code would make came"):
+        read(path, run)
+    assert not made.exists()
+
+
+def test_a_shard_that_holds_code_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0")
+    made = tmp_path / "made by the checkpoint"
+    path = shards(run, **{"policy.b": Exploit(made)})
+    prepare(None)
+    with pytest.raises(UserError, match="values that only running its code would make came"):
+        weights(path)
+    assert not made.exists()
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0")
+    _load_state_dict_from_keys({"state_dict"}, checkpoint_id=path)
+    assert made.exists()  # so the file was able to
+
+
+@pytest.mark.parametrize("lost", [".metadata", "meta.pt", "__0_0.distcp"])
+def test_one_in_shards_that_misses_a_part_is_refused_by_name(run, lost):
+    path = shards(run)
+    (path / lost).unlink()
+    with pytest.raises(UserError, match=f"^{path}: a .*checkpoint.* expected, .*put a whole one back"):
+        weights(path)
+
+
+def test_the_next_one_in_shards_goes_where_neither_of_the_last_two_is(run):
+    path = shards(run)
+    assert free_folder(path).name == "last_shards_1"
+    path.with_name("previous.ckpt").symlink_to("last_shards_1")
+    assert free_folder(path).name == "last_shards_2"
+    for number in (1, 2):
+        path.with_name(f"last_shards_{number}").mkdir()
+    assert [folder.name for folder in unused_folders(path)] == ["last_shards_2"]
 
 
 @pytest.mark.parametrize(

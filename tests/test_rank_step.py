@@ -47,3 +47,19 @@ def test_a_step_over_two_processes_is_that_of_one(found, number):
     for name in figures.keys() | others.keys():
         if not name.startswith("seconds/"):
             assert others[name] == pytest.approx(figures[name], rel=1e-4, abs=1e-6), name
+
+
+def test_an_update_that_must_not_be_made_is_made_on_no_process_and_its_problem_is_named_on_all(found):
+    """The first response's gradient is no number in one row of the embeddings, which lies in the second process's shard."""
+    first, second = found["unusable"]
+    assert a_step().responses[0].completion_ids[1:]  # a token behind the spoiled one, which is predicted from it
+    said, gone = "step 0, update 1: gradient norm nan, from problem 'first'; this update was not made", True
+    assert (first["gradient"][0].split(";")[0] + ";" + first["gradient"][0].split(";")[1]) == said
+    assert first["gradient"] == (second["gradient"][0], True, 0, gone)
+    assert second["gradient"][1:] == (False, 0, gone)
+    assert first["skipped"] == ("", True, 1, gone)
+    assert second["skipped"] == ("", False, 1, gone)
+    for ranks in (first, second):
+        assert ranks["advantage"][0].startswith("step 0, update 1: advantage that is no finite number for problem 'first'; ")
+        assert "at most module.largest_gradient_norm=0.001 expected" in ranks["norm"][0]
+        assert ranks["none"] == ("", True, 0, False)

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from edge_lightning.cli.failures import told
 from edge_lightning.cli.places import Place
 from edge_lightning.cli.process import hush, prepare
-from edge_lightning.cli.ranks import end_all, end_with_launcher, is_first_process, turn_deaf
+from edge_lightning.cli.ranks import end_with_launcher, is_first_process, leave, tell_why, turn_deaf
 from edge_lightning.cli.resume import last_checkpoint, refuse_changes, refuse_finished, refuse_other_data, refuse_second_run
 from edge_lightning.errors import UserError
 
@@ -25,9 +25,12 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     if first:
         (folder / "failure.txt").unlink(missing_ok=True)
     prepare(cfg.cpu_threads, offline=cfg.offline)
+    from torch.distributed.checkpoint import CheckpointException
+
     from edge_lightning.cli.build import build  # after `prepare`: imports torch
     from edge_lightning.curation import data_metrics, describe
     from edge_lightning.training import checkpoint_files
+    from edge_lightning.training.interruption import StoppedTogether
     from edge_lightning.training.summary import write_json
 
     hush()
@@ -43,6 +46,7 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     elif first:
         refuse_second_run(folder)
     run = build(cfg, folder, purge_step=_purge_step(content))
+    several = run.trainer.world_size > 1
     if run.datamodule.steps == 0 and not (run.evaluations.before and run.evaluations.exams):
         raise UserError(
             f"steps=0 is an evaluation alone, and evaluation={cfg.evaluation.name} has none before the first step; "
@@ -53,7 +57,7 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         write_json(folder / "data.json", run.data)
         if checkpoint is None:
             OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
-        processes = f" in {run.trainer.world_size} processes" if run.trainer.world_size > 1 else ""
+        processes = f" in {run.trainer.world_size} processes" if several else ""
         print(
             f"{cfg.data.name}: {describe(run.data['counts'])}\n"
             f"{cfg.name}: {run.datamodule.steps} steps{processes}; starting engine={cfg.engine._target_.rsplit('.', 1)[-1]}",
@@ -81,15 +85,20 @@ def fit(cfg: DictConfig, folder: Path) -> None:
         if run.datamodule.steps > 0:  # else it is the policy that the run was given
             run.module.policy.save(folder / "checkpoints" / "hf", write=first)
         run.module.ranks.barrier()  # a process that ends takes its part of the group with it
+    except StoppedTogether:
+        status = "interrupted"
     except SystemExit:  # Lightning's answer to Ctrl-C and SIGTERM
         status = "interrupted"
-        if run.trainer.world_size > 1 and not run.trainer.should_stop:  # the others are elsewhere
-            failure = UserError(status)
+        failure = UserError(status) if several else None  # the others may be anywhere
+    except CheckpointException as error:
+        failure = checkpoint_files.unreadable(error, checkpoint)
     except Exception as error:
         failure = error
     finally:
-        if run.trainer.world_size > 1 and status != "finished":
+        if several and status != "finished":
             turn_deaf()
+        if several and failure is not None:  # first of all: a launcher may soon end this process, too
+            tell_why(failure, Place.of(run.trainer), folder, command="fit", advice=f"stopped {_how_to_go_on(run, folder)}")
         try:
             if first:
                 summary = _finish(summary, run, folder, status, start)
@@ -97,6 +106,8 @@ def fit(cfg: DictConfig, folder: Path) -> None:
             if status == "finished":
                 raise
             print(f"{told(error, folder) or error}: no summary was written", file=sys.stderr)
+    if failure is not None and several:
+        leave(Place.of(run.trainer))
     if failure is not None:
         _say_why(failure, run, folder)
     if not first:  # which says what came of it
@@ -109,10 +120,8 @@ def fit(cfg: DictConfig, folder: Path) -> None:
 
 
 def _say_why(failure: Exception, run, folder: Path) -> None:
-    """Ends the command; of several processes, all of them."""
+    """Ends the command of a process by itself."""
     advice = f"stopped {_how_to_go_on(run, folder)}"
-    if run.trainer.world_size > 1:
-        end_all(failure, Place.of(run.trainer), folder, command="fit", advice=advice)
     line = told(failure, folder)
     if line is None:
         failure.add_note(advice)

@@ -91,8 +91,8 @@ def lost_another(error: BaseException) -> bool:
     return isinstance(error, (dist.DistBackendError, dist.DistNetworkError)) or (isinstance(error, RuntimeError) and gone)
 
 
-def end_all(error: BaseException, place: Place, folder: Path, *, command: str, advice: str) -> NoReturn:
-    """End this process of several, so that none waits for it; the first that knows why says so, and writes failure.txt.
+def tell_why(error: BaseException, place: Place, folder: Path, *, command: str, advice: str) -> None:
+    """Say why this process of several ends, and write failure.txt, unless another has said it; `leave` is due then.
 
     Args:
         advice: how far it has come, and how to go on.
@@ -105,7 +105,11 @@ def end_all(error: BaseException, place: Place, folder: Path, *, command: str, a
         said = f"{line}; {advice}" if line is not None else f"{''.join(traceback.format_exception(error))}{advice}"
     line = f"edge-lightning {command}: rank {place.rank}: {said}"
     if is_first_to_tell(folder, line):
-        print(line, file=sys.stderr)
+        print(line, file=sys.stderr, flush=True)
+
+
+def leave(place: Place) -> NoReturn:
+    """End this process of several at once, so that none waits for it, and those that it started."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     for process in place.children:

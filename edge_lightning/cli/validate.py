@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from edge_lightning.cli.places import Place, share_command
 from edge_lightning.cli.process import hush, prepare
-from edge_lightning.cli.ranks import end_all, end_with_launcher, is_first_process, turn_deaf
+from edge_lightning.cli.ranks import end_with_launcher, is_first_process, leave, tell_why, turn_deaf
 from edge_lightning.cli.resume import refuse_changes, refuse_finished, refuse_second_run
 from edge_lightning.errors import UserError
 
@@ -38,7 +38,8 @@ def validate(cfg: DictConfig, folder: Path) -> None:
         if place.size > 1:
             turn_deaf()
             failure = UserError(str(error) or "interrupted") if interrupted else error
-            end_all(failure, place, folder, command="validate", advice=advice)
+            tell_why(failure, place, folder, command="validate", advice=advice)
+            leave(place)
         if interrupted and str(error):
             raise UserError(f"{error}; {advice}") from None
         raise

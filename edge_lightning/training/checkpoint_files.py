@@ -11,11 +11,13 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.checkpoint import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict_from_keys
 
 from edge_lightning.errors import UserError
@@ -90,7 +92,24 @@ def weights(path: Path) -> dict[str, Any]:
     content = read(path)
     if not path.is_dir():
         return content["state_dict"]
-    return _load_state_dict_from_keys({"state_dict"}, checkpoint_id=path)["state_dict"]
+    try:
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # on being a single process
+            return _load_state_dict_from_keys({"state_dict"}, checkpoint_id=path)["state_dict"]
+    except CheckpointException as error:
+        raise unreadable(error, path) from error
+
+
+def cause_of(error: CheckpointException) -> Exception:
+    """What went wrong with the shards of one of the ranks. CheckpointException itself is no Exception."""
+    return next(iter(error.failures.values()))[0]
+
+
+def unreadable(error: CheckpointException, path: Path) -> UserError:
+    """What is to be said of shards that can't be read."""
+    cause: Exception | str = cause_of(error)
+    if isinstance(cause, pickle.UnpicklingError):
+        cause = "values that only running its code would make"
+    return UserError(f"{path}: a whole checkpoint of this program expected, {cause} came; {_instead(path)}")
 
 
 def free_folder(path: Path) -> Path:

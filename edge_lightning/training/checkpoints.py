@@ -13,11 +13,12 @@ from typing import Any
 
 import lightning as L
 from lightning.pytorch.callbacks import Checkpoint
+from torch.distributed.checkpoint import CheckpointException
 
 from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.policy import Policy
 from edge_lightning.training import checkpoint_files
-from edge_lightning.training.interruption import Interruption
+from edge_lightning.training.interruption import Interruption, StoppedTogether
 from edge_lightning.whole import on_disk, part_of
 
 
@@ -60,7 +61,7 @@ class LastCheckpoint(Checkpoint):
         minutes = pl_module.ranks.first((time.monotonic() - self.saved_at) / 60)  # clocks differ; all of them write
         if trainer.should_stop:  # all of several processes are here
             self.write(trainer)
-            raise KeyboardInterrupt
+            raise StoppedTogether
         if (batch.step + 1) % self.every_n_steps == 0 or minutes >= self.every_n_minutes:
             self.write(trainer)
         else:
@@ -173,7 +174,10 @@ def _save_shards(trainer: L.Trainer, path: Path, *, keep_previous: bool) -> None
     if trainer.is_global_zero:
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed while it wrote
     trainer.strategy.barrier()
-    trainer.save_checkpoint(folder)  # ends with a barrier
+    try:
+        trainer.save_checkpoint(folder)  # ends with a barrier
+    except CheckpointException as error:  # of any rank
+        raise checkpoint_files.cause_of(error) from error
     if trainer.is_global_zero:
         on_disk(folder)
         checkpoint_files.write(path, lambda part: part.symlink_to(folder.name), keep_previous=keep_previous)

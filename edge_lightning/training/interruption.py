@@ -10,6 +10,10 @@ from contextlib import contextmanager
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+class StoppedTogether(Exception):
+    """All processes of a run have stopped behind a step, with a checkpoint of it."""
+
+
 class Interruption:
     """Raises KeyboardInterrupt for a signal, but while it is held not before it is released; a second signal raises at once.
 

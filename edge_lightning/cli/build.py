@@ -145,7 +145,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         callbacks.append(instantiate(cfg.callbacks.progress)(record=record, display=display))
     if cfg.callbacks.get("signal_watch"):
         callbacks.append(instantiate(cfg.callbacks.signal_watch)(display=display))
-    callbacks += [rollouts, StopCallback(), evaluations]
+    callbacks += [rollouts, StopCallback(evaluations), evaluations]
     if cfg.callbacks.get("tensorboard"):  # behind the evaluations, whose results it tells
         make = instantiate(cfg.callbacks.tensorboard)
         callbacks.append(make(settings=compared_settings(cfg), record=record, evaluations=evaluations))

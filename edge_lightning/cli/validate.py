@@ -174,7 +174,7 @@ def policy_source(ckpt: str) -> tuple[str, Path | None]:
     place = Path(ckpt)
     if place.suffix == ".ckpt":
         run = _run_of(place)
-        if not place.is_file() or not (run / "config.yaml").exists():
+        if not place.exists() or not (run / "config.yaml").exists():
             raise UserError(f"ckpt={ckpt}: a checkpoint inside its run's folder expected (RUN/checkpoints/best.ckpt)")
         return str(OmegaConf.load(run / "config.yaml").model.path or run / "untrained"), place
     exported = place / "checkpoints" / "hf"

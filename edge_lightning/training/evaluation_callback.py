@@ -57,6 +57,7 @@ class EvaluationCallback(L.Callback):
         self.after = after
         self.results: dict[int, dict[str, float]] = {}
         self.clock = Stopwatch()
+        self.at_work = False
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         """The only hook of a run without steps: Lightning starts no training then."""
@@ -84,7 +85,7 @@ class EvaluationCallback(L.Callback):
         return each or (self.after and step == trainer.datamodule.steps)
 
     def _evaluate(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
-        step = trainer.global_step
+        step, self.at_work = trainer.global_step, True
         with self.clock("evaluate"):
             engine = self.rollouts.evaluation_engine
             version = self.rollouts.push(engine, trainer, pl_module)
@@ -105,6 +106,7 @@ class EvaluationCallback(L.Callback):
             if over_all:
                 self.display.line(over_all)
             self._log(trainer, step)
+        self.at_work = False
 
     def _log(self, trainer: L.Trainer, step: int) -> None:
         metrics = {f"evaluation/{name}": value for name, value in self.results.get(step, {}).items()}

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
 import torch.distributed as dist
 
 from edge_lightning.cli import ranks
+from edge_lightning.cli.resume import claimed
+from edge_lightning.cli.resume_auto import _at_work
 from edge_lightning.collective import ALONE
 from edge_lightning.errors import UserError
 from edge_lightning.policy import Policy
+from edge_lightning.training.interruption import SIGNALS
 from edge_lightning.training.lockstep import backward, empty_batch, level
+from edge_lightning.training.rollout_callback import refuse_several_runs
+from edge_lightning.training.stop_callback import StopCallback
 from tests.ranks import together
 
 NAMES = (
@@ -135,3 +142,59 @@ def test_a_loss_counts_as_often_as_there_are_ranks_before_the_average_and_is_met
     weight = torch.tensor(2.0, requires_grad=True)
     backward(iter([weight * 1, weight * 1, weight * 1]), 3, ALONE, Strategy(), lambda loss: None)
     assert met == ["alone", "alone"]
+
+
+class Evaluations:
+    at_work = False
+
+
+@pytest.mark.parametrize("signal_of", [signal.SIGTERM, signal.SIGINT])
+def test_all_ranks_stop_behind_the_step_in_which_one_was_told_to(signal_of):
+    """Each gets to know it where all of them meet; Lightning's handlers are out of the way."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    stops = [StopCallback(Evaluations()) for _ in range(3)]
+    try:
+        stops[1].on_train_start(None, SimpleNamespace(ranks=SimpleNamespace(size=3)))
+        os.kill(os.getpid(), signal_of)
+        assert [stop.asked for stop in stops] == [False, True, False]
+
+        def step(mine):
+            trainer = SimpleNamespace(should_stop=False)
+            stops[mine.rank].on_train_batch_end(trainer, SimpleNamespace(ranks=mine), None, None, 0)
+            return trainer.should_stop
+
+        assert together(step, 3) == [True, True, True]
+        with pytest.raises(KeyboardInterrupt):  # the second one
+            os.kill(os.getpid(), signal_of)
+        stops[1].asked, stops[1].evaluations.at_work = False, True
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal_of)
+        stops[1].asked = False
+        assert together(step, 3) == [False, False, False]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_process_by_itself_keeps_its_own_way_with_signals():
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    StopCallback(Evaluations()).on_train_start(None, SimpleNamespace(ranks=ALONE))
+    assert {number: signal.getsignal(number) for number in SIGNALS} == before
+
+
+def test_processes_that_would_do_different_runs_are_refused(tmp_path):
+    def work(mine):
+        checkpoint = "last.ckpt" if mine.rank == 0 else None
+        with pytest.raises(UserError, match="from last.ckpt and .* from its beginning came; set hydra.run.dir=DIR"):
+            refuse_several_runs(tmp_path, checkpoint, mine)
+        refuse_several_runs(tmp_path, "last.ckpt", mine)
+
+    together(work, 2)
+
+
+def test_only_the_first_process_looks_whether_a_run_is_at_work(environment, tmp_path):
+    """It holds the folder of the run that it goes on with, maybe before the others look for one."""
+    with claimed(tmp_path):
+        assert _at_work(tmp_path)
+        environment(LOCAL_RANK="1")
+        assert not _at_work(tmp_path)

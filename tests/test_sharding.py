@@ -76,14 +76,18 @@ def test_merged_weights_hash_and_folder_are_those_of_the_whole_policy(make, mesh
     assert all(torch.equal(found[name], weight) for name, weight in expected.items())
 
 
-def test_passes_and_gradients_are_those_of_the_whole_policy(make, mesh):
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_passes_and_gradients_are_those_of_the_whole_policy(make, mesh, precision):
+    """Shards are float32 with passes in bfloat16, too: autocast casts what has been gathered."""
     grads = []
     for policy in (make(), sharded(make(), mesh)):
         tokens = pack(RESPONSES, range(2))
-        scored = score(policy, [tokens, empty_batch()], response_index(RESPONSES))
-        for batch in (tokens, empty_batch()):
-            forward = policy(batch)
-            (forward.logprobs_N.sum() + forward.entropies_N.sum()).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16, cache_enabled=False):
+            scored = score(policy, [tokens, empty_batch()], response_index(RESPONSES))
+            for batch in (tokens, empty_batch()):
+                forward = policy(batch)
+                (forward.logprobs_N.sum() + forward.entropies_N.sum()).backward()
+        assert all(p.grad.dtype is torch.float32 for p in policy.trained_parameters())
         trained = policy.trained_parameters()
         norm = clip_gradients(trained, 0.5)
         grads.append((scored.logprobs_N, norm, [whole(p.grad) for p in trained]))

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.distributed.device_mesh import init_device_mesh
 
 from edge_lightning.engine import weight_push
 from edge_lightning.engine.base import StaleWeightsError
 from edge_lightning.engine.spot_check import SpotCheck, sample
 from edge_lightning.engine.vllm import VllmEngine
+from edge_lightning.sharding import is_shard, shard
 from edge_lightning.types import Sampling
 from tests.engine_fixtures import greedy_ids, largest_gap, perturb, requests_of, tiny_policy
 from tests.test_lora import adapted, move_b
@@ -84,6 +86,22 @@ def test_the_engine_serves_a_policy_with_its_adapters_merged(engine, tied):
     again = engine.generate(requests, Sampling(), weights_version=1)
     assert largest_gap(policy, requests, again, temperature=1.0) < 1e-4
     assert largest_gap(policy, requests, sampled, temperature=1.0) > 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapters", [False, True])
+def test_the_engine_is_served_from_shards(engine, tied, adapters):
+    """Unit by unit; adapters are merged while a layer is whole. In the engine's own process group of one."""
+    policy, plain = ((adapted(tied=tied) if adapters else tiny_policy(tied=tied)) for _ in range(2))
+    for one in (policy, plain):
+        move_b(one) if adapters else perturb(one)
+    shard(policy, init_device_mesh("cpu", (1,)))
+    engine.push_weights(policy, 0)
+    assert all(is_shard(parameter) for parameter in policy.parameters())
+    requests = requests_of(plain, each=2)
+    sampled = engine.generate(requests, Sampling(), weights_version=0)
+    assert largest_gap(plain, requests, sampled, temperature=1.0) < 1e-4
+    assert largest_gap(tiny_policy(tied=tied), requests, sampled, temperature=1.0) > 1e-2
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from edge_lightning.credit.none import NoCredit
 from edge_lightning.experience import Rollout
 from edge_lightning.objective.policy_gradient import PolicyGradient
 from edge_lightning.policy import Policy
+from edge_lightning.training.whole_step import whole_step
 from edge_lightning.types import Grade
 from tests.ranks import together
 from tests.test_module import Stand, relative
@@ -104,34 +105,33 @@ def test_every_denominator_is_of_all_ranks(policy, aggregation):
     assert relative(found, expected) < 1e-5
 
 
-def test_mini_batches_are_shared_each_by_itself(policy):
-    """Two updates, each over a group: of both groups every rank has a share."""
+def test_mini_batches_are_shared_each_by_itself_and_put_together_in_the_order_of_one_rank(policy):
+    """Two updates, each over a group: of both groups every rank has a share, so their parts in a row are out of order."""
     rights, sizes = [1, 0, 0, 1, 0, 1, 0, 0], (4, 4)
 
-    def shared(ranks, whole):
-        places = [start + place for start in (0, 4) for place in share_of(4, ranks)]
-        return replace(
-            whole,
-            responses=[whole.responses[i] for i in places],
-            advantages_B=whole.advantages_B[places],
-            group_B=whole.group_B[places],
-        )
-
     def work(ranks):
-        mine = copy.deepcopy(policy)
-        module = Counted(mine, credit=NoCredit(), updates_per_rollout=2, mini_batches=2)
+        mine, whole = copy.deepcopy(policy), step(rights, sizes)
+        places = [start + place for start in (0, 4) for place in share_of(4, ranks)]
+        whole.responses = [whole.responses[i] for i in places]
+        whole.advantages_B, whole.group_B = whole.advantages_B[places], whole.group_B[places]
+        whole.sampled_advantages_B = whole.advantages_B
+        whole.seconds = {"generate": 1.0 + ranks.rank}
+        module = Counted(mine, updates_per_rollout=2, mini_batches=2)
         module.ranks, module.sgd.param_groups[0]["lr"] = ranks, 0.0  # nothing averages the ranks' gradients here
-        module.training_step(shared(ranks, step(rights, sizes)), 0)
-        return torch.cat([p.grad.flatten() for p in mine.parameters()])  # of the second update
+        module.training_step(whole, 0)
+        grad = torch.cat([p.grad.flatten() for p in mine.parameters()])  # of the second update
+        return grad, whole_step(whole, module.update, ranks)
 
-    expected = work_alone(policy, rights, sizes)
-    found = torch.stack(together(work, 2)).mean(0)
-    assert relative(found, expected) < 1e-5
-
-
-def work_alone(policy, rights, sizes):
-    mine = copy.deepcopy(policy)
-    module = Counted(mine, credit=NoCredit(), updates_per_rollout=2, mini_batches=2)
-    module.sgd.param_groups[0]["lr"] = 0.0
-    module.training_step(step(rights, sizes), 0)
-    return torch.cat([p.grad.flatten() for p in mine.parameters()])
+    [(expected, (rollout, update))] = together(work, 1)
+    (one, (found, others)), (two, nothing) = together(work, 2)
+    assert nothing is None  # of the second rank
+    assert relative((one + two) / 2, expected) < 1e-5
+    assert found.responses == rollout.responses
+    assert found.seconds["generate"] == 2.0  # of the slowest
+    for name in ("advantages_B", "group_B", "sampled_advantages_B"):
+        assert torch.equal(getattr(found, name), getattr(rollout, name)), name
+    for name in ("response_N", "logprobs_N", "entropies_N", "token_advantages_N", "ratio_N", "clipped_N"):
+        torch.testing.assert_close(getattr(others, name), getattr(update, name), equal_nan=True, msg=name)
+    assert update.token_advantages_N.unique().numel() > 4
+    torch.testing.assert_close(others.constants.relative_entropy_B, update.constants.relative_entropy_B)
+    assert (others.trained_responses, others.losses) == (update.trained_responses, pytest.approx(update.losses, abs=1e-6))

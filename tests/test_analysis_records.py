@@ -15,7 +15,7 @@ from edge_lightning.analysis.mismatch import mismatch, rcm
 from edge_lightning.analysis.reflection import KEYWORDS, keywords_in, reflection
 from edge_lightning.analysis.training import provenance_effects, trajectories, zero_variance
 from edge_lightning.cli.analyze_records import analyze_records
-from edge_lightning.cli.hydra_app import run
+from edge_lightning.cli.hydra_app import help_text, run
 from edge_lightning.errors import UserError
 from tests.inspected_run import write_run
 
@@ -178,3 +178,27 @@ def test_a_folder_first_means_its_records(monkeypatch, arguments, command):
     with pytest.raises(SystemExit):
         cli.main()
     assert asked == [command]
+
+
+def test_texts_that_were_not_kept_are_not_taken_for_texts_without_a_keyword(tmp_path):
+    kept = [answer("a", True, text="recheck")]
+    gone = [answer("a", True, text=None, where="smoke")] * 3
+    found = reflection([(source(tmp_path), kept + gone)])
+    assert [row["sampled_in"] for row in found.figures["reflection"]] == ["training"]
+    assert "reflection: 3 responses of smoke are left out: their texts were not kept" in found.notes
+    assert reflection([(source(tmp_path), gone)]).tables == {}
+
+
+def test_groups_of_one_response_are_no_groups_without_signal(tmp_path):
+    row = {"entropy/mean": 0.5, "advantage/variance": 0.0, "group/zero_variance_sampled": 1.0}
+    write_metrics(tmp_path / "run", [row])
+    alone = Source(tmp_path / "run", ".", "sft", {"rollout": {"group_size": 1}})
+    assert zero_variance([alone]).tables == {}
+    (told,) = trajectories([alone]).tables["training"].rows
+    assert told[0] == "sft: entropy of all tokens"
+
+
+def test_help_of_analyze_shows_both_forms():
+    first, second = help_text("analyze").split("\n\n")[0].splitlines()
+    assert first.startswith("usage: edge-lightning analyze ckpt=DIR ")
+    assert second.strip().startswith("edge-lightning analyze RUN ")

@@ -34,6 +34,7 @@ class Answer:
 
     Attributes:
         source: `training`, the name of a benchmark, or `analysis`.
+        text: None where it was not kept, as in records that were made small.
         step: of the training that it was sampled in; of an evaluation, the steps before it.
         entropy: mean over what was sampled first, nats; None where it is not known, or a pass left out part of its step.
     """
@@ -41,7 +42,7 @@ class Answer:
     source: str
     step: int
     problem_id: str
-    text: str
+    text: str | None
     right: bool
     entropy: float | None
 
@@ -66,6 +67,11 @@ class Source:
     @property
     def seed(self) -> int:
         return int(self.config.get("seed", 0))
+
+    @property
+    def compares(self) -> bool:
+        """Whether its groups have several responses: of one alone all rewards are equal, and A is 0."""
+        return (self.config.get("rollout") or {}).get("group_size", 2) > 1
 
     def temperature(self, source: str) -> float | None:
         """Of sampling, in training or of a benchmark."""
@@ -99,7 +105,7 @@ class Source:
         for path in sorted((self.folder / "evaluation").glob("step_*/*.parquet")):
             for row in pq.read_table(path).to_pylist():
                 step, right = row.get("step") or 0, row["correct"]
-                yield Answer(path.stem, step, row["problem_id"], row.get("text") or "", right, row.get("entropy"))
+                yield Answer(path.stem, step, row["problem_id"], row.get("text"), right, row.get("entropy"))
         path = self.folder / "responses.parquet"
         for row in pq.read_table(path).to_pylist() if path.exists() else ():
             yield Answer("analysis", 0, row["problem_id"], row["text"], row["correct"], row["entropy"])

@@ -41,6 +41,8 @@ def dots(series: Mapping[str, Sequence[Dot]], *, title: str, x: str, below: str 
         figure, (ax,) = grid(1, columns=1, width=7.5, height=max(1.2, 0.42 * len(labels) + 0.5))
         for place, (name, own) in enumerate(series.items()):
             look = list(looks(series, ()).values())[place]
+            if all(dot.value is None for dot in own):
+                continue
             offset = (place - (len(series) - 1) / 2) * 0.24
             for dot in own:
                 if dot.value is not None:
@@ -94,7 +96,10 @@ def curves(panels: Mapping[str, tuple[str, Sequence[Line]]], *, title: str, belo
             ax.set_title(name, loc="left")
             ax.set_xlabel("step")
             ax.set_ylabel(unit)
-            if len(lines) > 1:
-                ax.legend()
+            if all(min(line.values) >= 0 for line in lines):
+                ax.set_ylim(bottom=0)  # an interval may go below what a variance or an entropy can be
+        if len(names) > 1:
+            marks = [ax.plot([], [], color=look[name].colour, label=name)[0] for name in names]
+            figure.legend(handles=marks, loc="outside right upper")
         heading(figure, title, below)
         return png(figure)

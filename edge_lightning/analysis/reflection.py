@@ -51,16 +51,24 @@ def keywords_in(text: str) -> list[str]:
 def reflection(collected: Sequence[tuple[Source, Sequence[Answer]]]) -> Findings:
     """A row for each method, model, temperature and place of sampling; accuracies with intervals over problems."""
     members: dict[tuple, list[Answer]] = defaultdict(list)
+    without_text = Counter(answer.source for _, answers in collected for answer in answers if answer.text is None)
+    left_out = [
+        f"reflection: {count:,} responses of {place} are left out: their texts were not kept"
+        for place, count in without_text.items()
+    ]
     for source, answers in collected:
-        for answer in answers:
+        for answer in (answer for answer in answers if answer.text is not None):
             key = source.label, source.model, answer.source, source.temperature(answer.source)
             members[key].append(answer)
     rows = [_row(key, answers) for key, answers in members.items()]
+    if not rows:
+        return Findings({}, left_out or ["reflection: there are no responses"], {"reflection": None})
     header = ("sampled by", "responses", "reflect", "right of those", "95 % interval", "of the others", "difference", "95 %")
     table = Table(header, tuple(_cells(row) for row in rows))
     notes = [
         "reflect: their text holds one of 15 keywords; right: as the policy sampled them, before any correction; intervals "
-        "are over problems, and say nothing of other seeds"
+        "are over problems, and say nothing of other seeds",
+        *left_out,
     ]
     if not any(row["reflecting"] for row in rows):
         notes.append("no response holds a keyword, so nothing can be told of those that would")

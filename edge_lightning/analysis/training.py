@@ -52,11 +52,15 @@ EFFECT_SCHEMA = pa.schema(
 
 
 def trajectories(runs: Sequence[Source]) -> Findings:
-    """Curves over steps, mean over the runs of a method with Student's 95 % interval where there are several."""
+    """Curves over steps, mean over the runs of a method with Student's 95 % interval where there are several.
+
+    Advantages of groups of one response are left out, since they are 0.
+    """
     rows, told, panels = [], [], {}
     for title, (column, unit) in CURVES.items():
         lines = []
-        for label, own in _by_method(runs).items():
+        shown = runs if title.startswith("entropy") else [run for run in runs if run.compares]
+        for label, own in _by_method(shown).items():
             points = list(_over_runs([_column(run, column) for run in own]))
             rows += [{"method": label, "figure": column, "step": s, "runs": n, **_ends("value", v)} for s, n, v in points]
             if points:
@@ -77,9 +81,9 @@ def trajectories(runs: Sequence[Source]) -> Findings:
 
 
 def zero_variance(runs: Sequence[Source]) -> Findings:
-    """Share of groups with equal rewards by thirds of the steps; intervals over steps."""
+    """Share of groups with equal rewards by thirds of the steps, without groups of one response; intervals over steps."""
     rows = []
-    for label, own in _by_method(runs).items():
+    for label, own in _by_method([run for run in runs if run.compares]).items():
         for groups, column in TIED.items():
             by_phase: dict[int, list[float]] = defaultdict(list)
             for run in own:
@@ -90,7 +94,9 @@ def zero_variance(runs: Sequence[Source]) -> Findings:
                 named = {"method": label, "groups": groups, "phase": PHASES[phase], "steps": len(values)}
                 rows.append(named | _ends("share", mean_with_interval(values)))
     if not rows:
-        return Findings({}, ["groups: no metrics.csv has steps in it"], {"zero_variance": None})
+        return Findings(
+            {}, ["groups: no metrics.csv has steps with groups of several responses in it"], {"zero_variance": None}
+        )
     cells, drawn = [], {groups: [] for groups in TIED}
     for row in rows:
         named = f"{row['method']}, {row['groups']}, {row['phase']}"

@@ -205,12 +205,23 @@ def _keys(command: str) -> list[str]:
     return list(walk(OmegaConf.to_container(OmegaConf.masked_copy(cfg, [k for k in cfg if k != "hydra"])), ""))
 
 
+def _about(lines: list[str]) -> tuple[str, str]:
+    """Usage and purpose, the first line of a command's configuration."""
+    usage, purpose = lines[0].removeprefix("# ").split(": ", 1)
+    return usage, purpose
+
+
 def help_text(command: str) -> str:
     """A command's options, read from the configuration itself."""
     lines = (CONF / f"{command}.yaml").read_text().splitlines()
     groups = [line.strip(" -").split(":")[0] for line in lines if line.startswith("  - ") and ": " in line]
-    usage, purpose = lines[0].removeprefix("# ").split(": ", 1)
+    usage, purpose = _about(lines)
     text = f"usage: {usage} [group=option ...] [key=value ...]\n\n{purpose}\n"
+    other = CONF / f"{command}_records.yaml"  # another command of the same name: what it takes is a folder
+    if other.exists():
+        second, told = _about(other.read_text().splitlines())
+        text = f"usage: {usage} [group=option ...] [key=value ...]\n       {second} [key=value ...]\n"
+        text += f"\n{usage.split()[2]}: {purpose}\n{second.split()[2]}: {told}\n"
     text += "\ngroups:\n" if any("override" not in group for group in groups) else ""
     for group in groups:
         options = sorted(path.stem for path in (CONF / group).glob("*.yaml"))

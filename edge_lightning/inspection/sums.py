@@ -51,13 +51,14 @@ def final_sum(row: dict) -> str:
     """What credit made of the advantage, over the response's tokens.
 
     With one value: `+1.291 / 0.500 = +2.582` where it is A / Phat, else `+1.291 x 1.000 = +1.291`. With several: the weights
-    w_t = A_t / A, from the least to the largest, and the mean of A_t.
+    w_t = A_t / A, from the least to the largest, and the mean of A_t. Where some token goes against A, credit has added a
+    signal of its own (EP-GRPO), and what it made is no weight.
     """
     advantage, tokens = row["advantage"], np.array(row["token_advantages"] or [0.0])
     lowest, highest, mean = float(tokens.min()), float(tokens.max()), float(tokens.mean())
     if not _near(lowest, highest):
         told = f"{_signed(lowest)} to {_signed(highest)} over the tokens, mean {_signed(mean)}"
-        if advantage == 0:
+        if advantage == 0 or min(lowest / advantage, highest / advantage) < 0:
             return told
         least, most = sorted((lowest / advantage, highest / advantage))
         return f"{_signed(advantage)} × w, w from {_plain(least)} to {_plain(most)}: {told}"

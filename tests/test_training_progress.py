@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
+from edge_lightning.cli.table import print_summary
 from edge_lightning.training.progress import ProgressCallback
 
 SAMPLED = {"reward/mean": 0.25, "accuracy/sampled": 0.125, "tokens/sampled": 9.0, "tokens/regenerated": 0.0}
@@ -41,3 +44,15 @@ def test_the_time_that_is_left_is_told():
 def test_a_step_without_sampling_shows_its_loss():
     taught = {"reward/mean": 1.0, "tokens/sampled": 0.0, "tokens/regenerated": 0.0, "loss/value": 1.5}
     assert lines(taught) == ["step 1/1  loss 1.500"]
+
+
+@pytest.mark.parametrize(("steps", "told"), [(3, True), (0, False)])
+def test_where_one_goes_on_to_look_is_told_at_the_end(tmp_path, capsys, steps, told):
+    print_summary(
+        {"command": "fit", "name": "run", "status": "finished", "steps": steps, "seconds": {"whole_run": 1.0}}
+        | {"before": {}, "after": {}},
+        tmp_path,
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("curves ") and line.endswith(f"--logdir {tmp_path}") for line in lines)
+    assert any(line.startswith("groups ") and line.endswith(f" inspect {tmp_path}") for line in lines) is told

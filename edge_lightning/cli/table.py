@@ -32,13 +32,15 @@ def print_summary(summary: dict, folder: Path) -> None:
     place = escape(min(str(folder), os.path.relpath(folder), key=len))
     console.print(f"files     {place}", soft_wrap=True)
     if summary["command"] == "fit":
-        console.print(f"curves    {tensorboard_command()} --logdir {place}", soft_wrap=True)
+        console.print(f"curves    {as_typed('tensorboard')} --logdir {place}", soft_wrap=True)
+        if summary["steps"]:
+            console.print(f"groups    {as_typed('edge-lightning')} inspect {place}", soft_wrap=True)
 
 
-def tensorboard_command() -> str:
-    """tensorboard as it can be typed here: by name where it is on the path, else beside this Python."""
-    beside = Path(sys.executable).with_name("tensorboard")
-    return "tensorboard" if shutil.which("tensorboard") or not beside.exists() else os.path.relpath(beside)
+def as_typed(program: str) -> str:
+    """A program as it can be typed here: by name where it is on the path, else beside this Python."""
+    beside = Path(sys.executable).with_name(program)
+    return program if shutil.which(program) or not beside.exists() else os.path.relpath(beside)
 
 
 def tables(summary: dict) -> list[Table]:

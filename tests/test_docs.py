@@ -5,8 +5,11 @@ import runpy
 from pathlib import Path
 
 import pytest
+import yaml
 
 from edge_lightning.cli.hydra_app import run
+from edge_lightning.errors import UserError
+from tests.credit_steps import scored, weigh
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -35,3 +38,17 @@ def test_links_lead_somewhere(page):
     place = ROOT / page
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", place.read_text()):
         assert (place.parent / target).exists(), target
+
+
+def test_the_credit_that_is_added_on_a_page_does_what_the_page_says():
+    """Of A = 1 and -1 with two and three tokens the first halves are one token and two."""
+    page = (ROOT / "docs" / "adding_a_credit.md").read_text()
+    code, conf = (re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)[1] for kind in ("python", "yaml"))
+    made = {"__name__": "first_half"}
+    exec(compile(code, "first_half.py", "exec"), made)
+    asked = yaml.safe_load(conf)
+    assert asked.pop("_target_") == "edge_lightning.credit.first_half.FirstHalf"
+    step = scored([1.0, -1.0], [0.1] * 5)
+    assert weigh(made["FirstHalf"](**asked), step).tolist() == [2.0, 1.0, -2.0, -2.0, -1.0]
+    with pytest.raises(UserError, match=r"credit.weight=-1.0: at least 0 expected"):
+        made["FirstHalf"](weight=-1.0)

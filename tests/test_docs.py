@@ -19,7 +19,9 @@ def test_the_reference_of_the_configuration_is_made_from_the_files():
     assert (ROOT / "docs" / "conf.md").read_text() == made, "run python scripts/conf_reference.py"
     for path in (ROOT / "conf").rglob("*/*.yaml"):
         assert f"| `{path.stem}` |" in made, path
-    assert "| `floor` | `${fidelity.relative_entropy_floor}` | bounds on Phat; null: none; 1: only damp" in made
+    assert "| `steps` | `150` | rollouts, each" in made
+    assert "every wrong response reflects. Else as `gec`. |" in made
+    assert "| `floor` | eda: `${fidelity.relative_entropy_floor}` | bounds on Phat; null: none; 1: only damp" in made
 
 
 @pytest.mark.parametrize("page", ["tutorial.md", "adding_a_credit.md"])

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from edge_lightning import cli
-from edge_lightning.analysis.clustered import ratio, sums_by_problem, with_interval
+from edge_lightning.analysis.clustered import ratio, share_with_interval, sums_by_problem, with_interval
 from edge_lightning.analysis.collected import Answer, Source, first_entropy, sources
 from edge_lightning.analysis.mismatch import mismatch, rcm
 from edge_lightning.analysis.reflection import KEYWORDS, keywords_in, reflection
@@ -47,6 +47,15 @@ def test_a_figure_is_drawn_anew_over_problems():
 
 def test_a_figure_over_nothing_has_no_value():
     assert with_interval(np.array([[1.0, 0.0]]), lambda s: ratio(s, 0, 1)) is None
+
+
+def test_a_share_of_0_or_1_is_not_0_or_1_for_certain():
+    """Of P = 2 problems with a response of the kind, 1 - .025^(1/2) = .842; a third problem has none."""
+    none, every = [[4, 0], [1, 0], [0, 0]], [[4, 4], [1, 1], [0, 0]]
+    assert share_with_interval(np.array(none), 1, 0) == pytest.approx((0.0, 0.0, 0.841886))
+    assert share_with_interval(np.array(every), 1, 0) == pytest.approx((1.0, 0.158114, 1.0))
+    assert share_with_interval(np.array([[4, 4], [4, 0]]), 1, 0) == (0.5, 0.0, 1.0)
+    assert share_with_interval(np.array([[0, 0]]), 1, 0) is None
 
 
 def test_keywords_are_found_whatever_their_case():

@@ -34,6 +34,20 @@ def with_interval(sums_PK: np.ndarray, figure: Figure, *, rng: int = 0) -> tuple
     return whole, float(low), float(high)
 
 
+def share_with_interval(sums_PK: np.ndarray, numerator: int, denominator: int) -> tuple[float, float, float] | None:
+    """A share and its 95 % interval, over problems as above.
+
+    Where it is 0, or 1, resampling knows nothing of what was not seen: the interval is then the exact binomial one of
+    Clopper and Pearson over the P problems that have a response of the kind, 0 to 1 - .025^(1/P) or .025^(1/P) to 1. None
+    where there is no such response.
+    """
+    found = with_interval(sums_PK, lambda sums: ratio(sums, numerator, denominator))
+    if found is None or 0 < found[0] < 1:
+        return found
+    unseen = 1 - 0.025 ** (1 / np.count_nonzero(sums_PK[:, denominator]))
+    return found[0], found[0] - unseen * (found[0] == 1), found[0] + unseen * (found[0] == 0)
+
+
 def ratio(sums: np.ndarray, numerator: int, denominator: int) -> np.ndarray:
     """One sum over another; NaN over 0."""
     below = sums[..., denominator]

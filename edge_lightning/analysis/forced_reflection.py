@@ -15,7 +15,7 @@ from functools import partial
 import pyarrow as pa
 
 from edge_lightning.analysis.base import Findings, Measured, Tools, parquet, spread
-from edge_lightning.analysis.clustered import ratio, sums_by_problem, with_interval
+from edge_lightning.analysis.clustered import share_with_interval, sums_by_problem
 from edge_lightning.analysis.continuation import Cut
 from edge_lightning.analysis.pictures import Dot, dots
 from edge_lightning.errors import UserError, require_at_least_one
@@ -131,7 +131,7 @@ class ForcedReflection:
         wrong, right = (int(sums[:, column].sum()) for column in (0, 2))
         cell = {"trigger": trigger, "text": self.triggers[trigger], "wrong": wrong, "right": right}
         for name, numerator, denominator in (("corrected", 1, 0), ("harmed", 3, 2)):
-            found = with_interval(sums, lambda s, n=numerator, d=denominator: ratio(s, n, d)) or (None, None, None)
+            found = share_with_interval(sums, numerator, denominator) or (None, None, None)
             cell |= dict(zip((name, f"{name}_low", f"{name}_high"), found))
         return cell
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from edge_lightning.analysis.base import Findings, parquet
-from edge_lightning.analysis.clustered import ratio, sums_by_problem, with_interval
+from edge_lightning.analysis.clustered import ratio, share_with_interval, sums_by_problem, with_interval
 from edge_lightning.analysis.collected import Answer, Source
 from edge_lightning.analysis.pictures import distributions
 from edge_lightning.report.tables import NOTHING, Table, interval_text
@@ -74,14 +74,17 @@ def _row(key: tuple, answers: Sequence[Answer], without: int) -> dict:
     mean = entropy.mean()  # of all problems, also in resamples, where the shares are taken against it
     columns = (right, right * entropy, ~right, ~right * entropy, ~right & (entropy < mean), right & (entropy > mean))
     sums = sums_by_problem([a.problem_id for a in answers], columns)
-    figures = {"rcm": rcm, "wrong_below_mean": lambda s: ratio(s, 4, 2), "right_above_mean": lambda s: ratio(s, 5, 0)}
+    figures = {
+        "rcm": with_interval(sums, rcm),
+        "wrong_below_mean": share_with_interval(sums, 4, 2),
+        "right_above_mean": share_with_interval(sums, 5, 0),
+    }
     row = dict(zip(("method", "model", "sampled_in"), key))
     row |= {"right": int(right.sum()), "wrong": int((~right).sum()), "without_entropy": without, "entropy": float(mean)}
     for name, of_it in (("right", right), ("wrong", ~right)):
         row[f"entropy_{name}"] = float(entropy[of_it].mean()) if of_it.any() else None
-    for name, figure in figures.items():
-        found = with_interval(sums, figure) or (None, None, None)
-        row |= dict(zip((name, f"{name}_low", f"{name}_high"), found))
+    for name, found in figures.items():
+        row |= dict(zip((name, f"{name}_low", f"{name}_high"), found or (None, None, None)))
     return row
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from edge_lightning.analysis.base import Findings, parquet
-from edge_lightning.analysis.clustered import ratio, sums_by_problem, with_interval
+from edge_lightning.analysis.clustered import ratio, share_with_interval, sums_by_problem, with_interval
 from edge_lightning.analysis.collected import Answer, Source
 from edge_lightning.analysis.pictures import Dot, dots
 from edge_lightning.report.tables import NOTHING, Table, interval_text
@@ -35,10 +35,10 @@ SCHEMA = pa.schema(
         ("keywords", pa.map_(pa.string(), pa.int64())),
     ]
 )
-FIGURES = {
-    "accuracy_reflecting": lambda s: ratio(s, 1, 0),
-    "accuracy_others": lambda s: ratio(s, 3, 2),
-    "difference": lambda s: ratio(s, 1, 0) - ratio(s, 3, 2),
+FIGURES = {  # of sums of (reflects, reflects and is right, does not, does not and is right)
+    "accuracy_reflecting": lambda sums: share_with_interval(sums, 1, 0),
+    "accuracy_others": lambda sums: share_with_interval(sums, 3, 2),
+    "difference": lambda sums: with_interval(sums, lambda s: ratio(s, 1, 0) - ratio(s, 3, 2)),
 }
 
 
@@ -91,7 +91,7 @@ def _row(key: tuple, answers: Sequence[Answer]) -> dict:
     row = dict(zip(("method", "model", "sampled_in", "temperature"), key))
     row |= {"responses": len(answers), "reflecting": int(reflects.sum()), "keywords": sorted(counts.items())}
     for name, figure in FIGURES.items():
-        found = with_interval(sums, figure) or (None, None, None)
+        found = figure(sums) or (None, None, None)
         row |= dict(zip((name, f"{name}_low", f"{name}_high"), found))
     return row
 

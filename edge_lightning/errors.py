@@ -15,6 +15,15 @@ def require_at_least_one(key: str, value: int | None) -> None:
         raise UserError(f"{key}={value}: at least 1 expected")
 
 
+def require_file_name(key: str, name: object) -> None:
+    """Raise UserError for what could not be the name of a file, or would lead out of its folder."""
+    text = str(name)
+    if not name or "/" in text or not text.isprintable() or len(text.encode(errors="replace")) > 100:
+        raise UserError(
+            f"{key}={name!r}: a name without / and control characters expected, of 1 to 100 bytes, since files bear it"
+        )
+
+
 def named(names: Sequence[str], most: int = 5) -> str:
     """problem 'a', or problems 'a', 'b' and 3 more."""
     shown = ", ".join(map(repr, names[:most]))

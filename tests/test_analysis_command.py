@@ -135,7 +135,7 @@ def test_an_analysis_with_vllm(analysis, asset, tmp_path):
         ("analysis=lexical analysis.unit=letter", r"analysis.unit=letter: word \| token expected"),
         ("analysis=lexical analysis.minimum_count=99999", "analysis.minimum_count=99999: none of "),
         ("engine=reference", "ReferenceEngine copies reference solutions: an engine that samples expected; set"),
-        ("analysis.name=a/b", "analysis.name=a/b: a name without / expected"),
+        ("analysis.name=a/b", "analysis.name='a/b': a name without /"),
         ("analysis.name=3", "analysis.name=3: str expected, int came"),
         ("ckpt=3", "ckpt=3: str expected, int came"),
         ("ckpt=/nowhere", "ckpt=/nowhere: the folder of a finished run"),

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from edge_lightning.cli.process import hush, prepare
-from edge_lightning.errors import UserError, require_at_least_one
+from edge_lightning.errors import UserError, require_at_least_one, require_file_name
 from edge_lightning.types import Problem, Provenance
 from edge_lightning.whole import whole
 
@@ -148,9 +148,7 @@ def _check(cfg: DictConfig) -> None:
     require_at_least_one("rollout.group_size", cfg.rollout.group_size)
     for key in ("problems", "responses_at_a_time", "micro_batch_tokens"):
         require_at_least_one(key, cfg[key])
-    name = cfg.analysis.get("name")
-    if not name or "/" in str(name):
-        raise UserError(f"analysis.name={name}: a name without / expected, since files bear it")
+    require_file_name("analysis.name", cfg.analysis.get("name"))
 
 
 def _problems(cfg: DictConfig, reward, measure: Callable[[Problem], int]) -> tuple[list[Problem], dict[str, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edge_lightning.data.base import ProblemSet
-from edge_lightning.errors import UserError, require_at_least_one
+from edge_lightning.errors import UserError, require_at_least_one, require_file_name
 from edge_lightning.evaluation.rarely_solved import rarely_solved
 from edge_lightning.prompts import Prompt
 from edge_lightning.types import Problem, Sampling
@@ -54,10 +54,10 @@ class Benchmark:
     keys: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.name or "/" in self.name or self.name == AVERAGE:
+        require_file_name("evaluation.benchmarks: name", self.name)
+        if self.name == AVERAGE:
             raise UserError(
-                f"evaluation.benchmarks: name={self.name!r}: a name without / expected, since files bear it, and not "
-                f"{AVERAGE!r}, which the figures over all benchmarks have"
+                f"evaluation.benchmarks: name={self.name!r}: another name expected, since the figures over all have this one"
             )
         for name in ("prompt_limit", "samples", "response_limit", "responses_at_a_time", "top_k"):
             require_at_least_one(self.key(name), getattr(self, name))

@@ -12,7 +12,15 @@ from tests.faults.child import run_child
 from tests.faults.stages import do_at
 from tests.run_record import SMALL, assert_same_run, metrics, summary
 
-LINE = (*SMALL, "optimizer.lr=1e-3", "steps=5", "schedule=linear", "evaluation=none", "module.entropy_every_n_steps=1")
+LINE = (*SMALL, "optimizer.lr=1e-3", "steps=7", "schedule=linear", "evaluation=none", "module.entropy_every_n_steps=1")
+SENT = [  # the signal, stage and step at which it comes, and how many steps are whole then
+    ("SIGTERM", "before the optimizer", 0, 1),  # from there on the step is brought to its end
+    ("SIGINT", "sampled", 2, 2),
+    ("SIGTERM", "half a parquet", 2, 3),
+    ("SIGTERM", "graded", 4, 4),
+    ("SIGINT", "behind the optimizer", 4, 5),
+    ("SIGTERM", "step recorded", 5, 6),
+]
 
 
 def send(name: str) -> None:
@@ -24,34 +32,18 @@ def send_at(name: str, stage: str, step: int) -> None:
     do_at(stage, step, lambda: send(name))
 
 
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("unbroken") / "run"
-    assert run_child(folder, LINE)[0] == 0
-    return folder
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "stage", "whole"),
-    [
-        ("SIGINT", "sampled", 2),
-        ("SIGTERM", "graded", 2),
-        ("SIGTERM", "before the optimizer", 3),  # from there on the step is brought to its end
-        ("SIGINT", "behind the optimizer", 3),
-        ("SIGTERM", "half a parquet", 3),
-        ("SIGTERM", "step recorded", 3),
-    ],
-)
-def test_a_signal_ends_a_run_with_a_checkpoint_of_its_whole_steps(unbroken, tmp_path, name, stage, whole):
+def test_a_signal_ends_a_run_with_a_checkpoint_of_its_whole_steps(tmp_path):
+    assert run_child(tmp_path / "unbroken", LINE)[0] == 0
     folder = tmp_path / "run"
-    status, said = run_child(folder, LINE, send_at, name, stage, 2)
-    assert status == 1
-    last = said.splitlines()[-1]
-    assert f"interrupted after {whole} of 5 steps, {whole} of them in {folder}/checkpoints/last.ckpt; go on with" in last
-    assert (summary(folder)["status"], len(metrics(folder))) == ("interrupted", whole)
+    for name, stage, step, whole in SENT:
+        status, said = run_child(folder, (*LINE, "resume=auto"), send_at, name, stage, step)
+        assert (status, said.count("Traceback")) == (1, 0), said
+        last = said.splitlines()[-1]
+        assert f"interrupted after {whole} of 7 steps, {whole} of them in {folder}/checkpoints/last.ckpt; go on with" in last
+        assert (summary(folder)["status"], len(metrics(folder))) == ("interrupted", whole)
     assert run_child(folder, (*LINE, "resume=auto"))[0] == 0
-    assert_same_run(unbroken, folder)
+    assert_same_run(tmp_path / "unbroken", folder)
 
 
 def test_a_signal_is_heeded_at_once_unless_it_is_held_and_the_second_always():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from edge_lightning.errors import UserError
 from edge_lightning.rewards.equivalence import Equivalence
 from edge_lightning.rewards.pool import Pool
 from edge_lightning.rewards.worker import MEMORY_BYTES
@@ -181,5 +182,5 @@ def test_no_process_outlives_its_parent(ending):
 
 def test_a_process_that_does_not_start_is_an_error_that_says_how_to_look(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(RuntimeError, match="the process that grades did not start; run /bin/false"):
+    with pytest.raises(UserError, match="the process that grades did not start; run /bin/false"):
         Pool(1.0, 1)([HALF])

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import edge_lightning
+from edge_lightning.errors import UserError
 from edge_lightning.types import Verdict
 
 _START_S = 120.0
@@ -51,7 +52,7 @@ class Pool:
         """One verdict a question.
 
         Raises:
-            RuntimeError: a process does not start at all. No text is a reason to raise.
+            UserError: a process does not start at all. No text is a reason to raise.
         """
         with self._lock:
             try:
@@ -102,7 +103,7 @@ class Pool:
                 self._failed_starts += 1
                 if self._failed_starts >= _STARTS:
                     self._failed_starts = 0
-                    raise RuntimeError(f"the process that grades did not start; run {shlex.join(worker.command)} to see why")
+                    raise UserError(f"the process that grades did not start; run {shlex.join(worker.command)} to see why")
         self._workers = [worker for worker in self._workers if not worker.ended]
 
     def _end_all(self) -> None:

@@ -30,8 +30,16 @@ def told(error: BaseException, place: object) -> str | None:
     """
     if isinstance(error, UserError):
         return str(error)
-    if isinstance(error, OSError) and error.errno in _CURES:
-        return f"{error.filename or place}: {os.strerror(error.errno)}; {_CURES[error.errno]}"
+    number = error.errno if isinstance(error, OSError) else None
+    if os.strerror(errno.ENOSPC) in str(error):  # of libraries that have errors of their own: safetensors, torch
+        number = errno.ENOSPC
+    if number in _CURES:
+        return f"{getattr(error, 'filename', None) or place}: {os.strerror(number)}; {_CURES[number]}"
+    if port_taken(error):
+        port = os.environ.get("MASTER_PORT", "")
+        return (
+            f"MASTER_PORT={port}: a free port expected, another process has this one; set another (torchrun: --standalone)"
+        )
     short = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
     if short or (isinstance(error, RuntimeError) and any(sign in str(error) for sign in _MEMORY)):
         said = next(iter(str(error).strip().splitlines()), type(error).__name__)
@@ -40,3 +48,8 @@ def told(error: BaseException, place: object) -> str | None:
             "or set model.gradient_checkpointing=true"
         )
     return None
+
+
+def port_taken(error: BaseException) -> bool:
+    """Whether processes could not meet because another one listens at the place where they were to."""
+    return isinstance(error, RuntimeError) and "EADDRINUSE" in str(error)

@@ -17,7 +17,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from edge_lightning.cli.failures import told
+from edge_lightning.cli.failures import port_taken, told
 from edge_lightning.errors import UserError
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def lost_another(error: BaseException) -> bool:
     """Whether an error says no more than that another rank has ended, or comes from one that does."""
     import torch.distributed as dist
 
+    if port_taken(error):
+        return False
     if error.__cause__ is not None and lost_another(error.__cause__):
         return True
     said = str(error)

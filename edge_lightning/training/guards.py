@@ -10,19 +10,16 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from edge_lightning.collective import Ranks
 from edge_lightning.errors import UserError, named
 from edge_lightning.experience import Rollout
 from edge_lightning.sharding import shard_of
-from edge_lightning.training.step_loss import Piece
-
-if TYPE_CHECKING:
-    from edge_lightning.training.update import Update
+from edge_lightning.training.update import Update
 
 
 class UnusableStepError(UserError):
@@ -40,20 +37,6 @@ def refuse_rewards(rollout: Rollout) -> None:
                 f"step {rollout.step}: {what} {float(values_B[bad[0]]):g} for {who}, a finite one expected; "
                 "look at reward.* and advantage.*"
             )
-
-
-def note_faults(faults: dict[str, set[int]], piece: Piece, response_N: Tensor) -> None:
-    """Add the responses of a micro-batch that have a value which is no number, by the name of that value."""
-    here_N = response_N[piece.place_N]
-    for what, values_N in (
-        ("entropy", piece.forward.entropies_N),
-        ("log-probability", piece.forward.logprobs_N),
-        ("advantage", piece.advantages_N),
-        ("loss", piece.loss.terms_N),
-    ):
-        bad_N = ~torch.isfinite(values_N.detach()).cpu()
-        if bad_N.any():
-            faults.setdefault(what, set()).update(here_N[bad_N].tolist())
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from edge_lightning.credit.base import Constants, Scored
 from edge_lightning.tokens import Forward
-from edge_lightning.training.guards import note_faults
 from edge_lightning.training.step_loss import Piece
 
 
@@ -86,10 +85,22 @@ class Update:
     def take(self, piece: Piece) -> Tensor:
         """Note a micro-batch of the update that has begun last; returns its share of the loss."""
         place_N, loss = piece.place_N, piece.loss
-        note_faults(self.faults, piece, self.response_N)
+        self._note_faults(piece)
         self.losses[-1] += float(loss.value.detach())
         self.token_advantages_N[place_N] = piece.advantages_N.detach().cpu()
         for here_N, found_N in ((self.ratio_N, loss.ratio_N), (self.clipped_N, loss.clipped_N), (self.kl_N, loss.kl_N)):
             if found_N is not None:
                 here_N[place_N] = found_N.float().cpu()
         return loss.value
+
+    def _note_faults(self, piece: Piece) -> None:
+        here_N = self.response_N[piece.place_N]
+        for what, values_N in (
+            ("entropy", piece.forward.entropies_N),
+            ("log-probability", piece.forward.logprobs_N),
+            ("advantage", piece.advantages_N),
+            ("loss", piece.loss.terms_N),
+        ):
+            bad_N = ~torch.isfinite(values_N.detach()).cpu()
+            if bad_N.any():
+                self.faults.setdefault(what, set()).update(here_N[bad_N].tolist())

@@ -26,6 +26,7 @@ from edge_lightning.scoring import response_index, score
 from edge_lightning.sharding import clip_gradients, is_sharded, shard
 from edge_lightning.stopwatch import Stopwatch
 from edge_lightning.tokens import Forward, TokenBatch
+from edge_lightning.training import learning_rate
 from edge_lightning.training.gradient_shares import gradient_shares
 from edge_lightning.training.guards import UpdateGuard, refuse_rewards
 from edge_lightning.training.lockstep import backward, level
@@ -115,17 +116,10 @@ class PolicyModule(L.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict) -> None:
         """The configured learning rate holds, also where the run began with another. Shards are loaded before this."""
-        fresh = [group["lr"] for group in self.make_optimizer(self.policy.trained_parameters()).param_groups]
-        loaded = [state["param_groups"] for state in checkpoint.get("optimizer_states", ())]
-        if is_sharded(self.policy):
-            loaded += [optimizer.param_groups for optimizer in self.trainer.optimizers]
-        for groups in loaded:
-            for group, lr in zip(groups, fresh):
-                if group["initial_lr"] not in (lr, 0):
-                    group["lr"] *= lr / group["initial_lr"]
-                    group["initial_lr"] = lr
-        for schedule in checkpoint["lr_schedulers"]:
-            schedule["base_lrs"] = fresh
+        done = checkpoint["lr_schedulers"][0]["last_epoch"]
+        parameters = self.policy.trained_parameters()
+        rates = learning_rate.configured_rates(self.make_optimizer, self.make_schedule, parameters, done)
+        learning_rate.hold(checkpoint, self.trainer.optimizers if is_sharded(self.policy) else (), rates)
 
     def transfer_batch_to_device(self, batch: Rollout, device: torch.device, dataloader_idx: int) -> Rollout:
         return batch  # the callback fills this very object; micro-batches move one by one
@@ -135,11 +129,10 @@ class PolicyModule(L.LightningModule):
         clock = Stopwatch()
         alive_B = self.credit.alive(rollout.advantages_B)
         parts = rollout.mini_batches(self.mini_batches)
+        trained = parts
         if self.leave_out_zero_advantage:
             wanted = [self.objective.wants(r, bool(alive)) for r, alive in zip(rollout.responses, alive_B)]
             trained = [trained_of(part, wanted, rollout.responses) for part in parts]
-        else:
-            trained = parts
         batches = [self._micro_batches(rollout, some) for some in trained]
         with clock("score"):
             scored = self._score(rollout, self._scored_first(rollout, batches, alive_B))
@@ -300,8 +293,7 @@ class PolicyModule(L.LightningModule):
 
     def _clip(self) -> float:
         """Clip the gradient's norm; returns the norm before clipping."""
-        limit = torch.inf if self.gradient_clip_norm is None else self.gradient_clip_norm
-        return clip_gradients(self.policy.trained_parameters(), limit)
+        return clip_gradients(self.policy.trained_parameters(), self.gradient_clip_norm or torch.inf)
 
 
 def _responses(batches: Sequence[TokenBatch]) -> list[int]:

@@ -120,8 +120,8 @@ def test_an_analysis_with_vllm(analysis, asset, tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("analysis=foo", "analysis=foo: one of lexical, perturbation, resampling expected"),
-        ("analysis=null", "analysis=null: one of lexical, perturbation, resampling expected"),
+        ("analysis=foo", "analysis=foo: one of forced_reflection, lexical, perturbation, resampling expected"),
+        ("analysis=null", "analysis=null: one of forced_reflection, lexical, perturbation, resampling expected"),
         ("analysis.window=0", "analysis.window=0: at least 1 expected"),
         ("analysis.window=x", "analysis.window=x: int expected, str came"),
         ("analysis.window=60", "analysis.window=60: no window fits into any of 18 responses"),

@@ -299,7 +299,7 @@ def command(*arguments):
         (
             ["train"],
             2,
-            "edge-lightning: no command 'train'; one of fit, validate, analyze, screen, grade, report expected\n",
+            "edge-lightning: no command 'train'; one of fit, validate, analyze, screen, grade, report, inspect expected\n",
         ),
         (
             ["fit", "ablation=none"],

@@ -16,6 +16,7 @@ class Trainer:
         self.callback_metrics = {}
         self.saved = []
         self.strategy = None
+        self.should_stop = False
 
     def save_checkpoint(self, path):
         self.saved.append(self.global_step)

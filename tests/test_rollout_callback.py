@@ -33,7 +33,8 @@ def test_another_engine_may_evaluate_and_is_pushed_for_itself(tmp_path):
         folder=tmp_path,
         max_engine_gap=None,
     )
-    here = SimpleNamespace(global_step=3, global_rank=0, local_rank=0, world_size=1, is_global_zero=True)
+    place = {"global_rank": 0, "local_rank": 0, "world_size": 1, "is_global_zero": True}
+    here = SimpleNamespace(global_step=3, ckpt_path=None, **place)
     made.setup(here, SimpleNamespace(policy=SimpleNamespace(save_config=lambda folder: None)), "fit")
     assert made.push(made.evaluation_engine, here, MODULE) == 3
     assert (engines[0].pushed, engines[1].pushed) == ([], [3])

@@ -22,14 +22,17 @@ class EngineLog:
 
     Args:
         path: of the file; it is gone on with where it is there.
+    Attributes:
+        environment: what vLLM has to find when it is imported.
     """
 
     def __init__(self, path: Path):
         self.path = path
         self.handler: logging.Handler | None = None
+        self.environment: dict[str, str] = {}
         if os.environ.get("VLLM_CONFIGURE_LOGGING", "0") != "0" or "VLLM_LOGGING_CONFIG_PATH" in os.environ:
             return
-        os.environ["VLLM_CONFIGURE_LOGGING"] = "0"  # read when vllm is imported
+        self.environment = {"VLLM_CONFIGURE_LOGGING": "0"}
         self.handler = logging.FileHandler(path, delay=True, encoding="utf-8")
         self.handler.setFormatter(logging.Formatter(FORMAT))
         logger = logging.getLogger(LOGGER)

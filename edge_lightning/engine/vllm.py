@@ -113,7 +113,9 @@ class VllmEngine:
         )
         # The warnings are of vLLM's own use of deprecated names.
         with self._log.shown_on_failure(), engine_side(), warnings.catch_warnings(action="ignore", category=FutureWarning):
-            os.environ.update(RANK=str(rank), LOCAL_RANK=str(local_rank), WORLD_SIZE=str(world_size))
+            os.environ.update(
+                RANK=str(rank), LOCAL_RANK=str(local_rank), WORLD_SIZE=str(world_size), **self._log.environment
+            )
             self._vllm = import_vllm()
             if on_cpu:
                 weight_push.keep_plain_linears(self._vllm.model_executor.layers.utils)

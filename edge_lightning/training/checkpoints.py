@@ -165,6 +165,7 @@ def save(trainer: L.Trainer, path: Path, *, keep_previous: bool = False) -> None
         _save_shards(trainer, path, keep_previous=keep_previous)
     elif trainer.is_global_zero:
         checkpoint_files.write(path, trainer.save_checkpoint, keep_previous=keep_previous)
+        _remove_unused(path)
     else:
         trainer.save_checkpoint(part_of(path))
 
@@ -181,5 +182,10 @@ def _save_shards(trainer: L.Trainer, path: Path, *, keep_previous: bool) -> None
     if trainer.is_global_zero:
         on_disk(folder)
         checkpoint_files.write(path, lambda part: part.symlink_to(folder.name), keep_previous=keep_previous)
-        for left in checkpoint_files.unused_folders(path):
-            shutil.rmtree(left, ignore_errors=True)
+        _remove_unused(path)
+
+
+def _remove_unused(path: Path) -> None:
+    """Shards that no link leads to any more."""
+    for left in checkpoint_files.unused_folders(path):
+        shutil.rmtree(left, ignore_errors=True)

@@ -11,7 +11,8 @@ from edge_lightning.cli.inspect import inspect
 from edge_lightning.inspection.page import spread_steps
 from edge_lightning.inspection.rollouts import groups_of, read_groups, read_rows, recorded_steps
 from edge_lightning.inspection.sums import advantage_sums, final_sum, relative_entropy_sums
-from edge_lightning.inspection.tokens import Reader
+from edge_lightning.inspection.terminal import _style
+from edge_lightning.inspection.tokens import Piece, Reader
 from tests.inspected_run import CUE, HOSTILE, finish_run, write_run
 
 
@@ -157,6 +158,23 @@ def test_the_terminal_shows_the_group_and_the_sums(folder, capfd):
     )
     assert "⟦ Wait!⟧ 5.⟨<|end|>⟩" in out
     assert "3 groups of 2 steps" in out
+
+
+@pytest.mark.parametrize(
+    ("origin", "entropy", "style"),
+    [
+        ("injected", 2.0, "underline white on #7c3aed"),
+        ("injected", 0.4, "underline green on #31175e"),
+        ("injected", 0.1, "underline green"),
+        ("wrong_prefix", 0.4, "italic white on #31175e"),
+        ("wrong_prefix", None, "italic"),
+        ("sampled", 1.0, "white on #7c3aed"),
+        ("sampled", 0.1, ""),
+    ],
+)
+def test_a_token_is_shaded_by_entropy_and_stays_readable(origin, entropy, style):
+    """.4 of 1 nat is .4 of (124, 58, 237): (49, 23, 94)."""
+    assert _style(Piece("x", origin, False, entropy, None, 0.0), 1.0, "green") == style
 
 
 def test_without_a_choice_the_last_step_and_what_correction_changed_are_shown(folder, capfd):

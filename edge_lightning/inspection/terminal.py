@@ -23,6 +23,7 @@ from edge_lightning.report.provenance import look
 
 CONTROLS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | dict.fromkeys(range(127, 160), "␡")
 HOTTEST = (124, 58, 237)  # the colour behind the tokens of most entropy
+LEAST = 0.15  # of it that is shown: a fainter one is a black box on a terminal that is not quite black
 
 
 def overview(groups: Sequence[Group]) -> Table:
@@ -110,10 +111,14 @@ def _shaded(pieces: Sequence[Piece], hottest: float, colour: str, terminal: bool
 
 
 def _style(piece: Piece, hottest: float, colour: str) -> str:
-    marks = [f"underline {colour}"] if piece.origin == INJECTED else ["italic"] if piece.origin == WRONG_PREFIX else []
-    heat = min(1.0, (piece.entropy or 0.0) / hottest)
-    if heat > 0.05:  # mixed with black, since most terminals are dark
-        marks.append("on #" + "".join(f"{int(channel * heat):02x}" for channel in HOTTEST) + (" white" if not marks else ""))
+    heat, injected = min(1.0, (piece.entropy or 0.0) / hottest), piece.origin == INJECTED
+    marks = ["underline"] if injected else ["italic"] if piece.origin == WRONG_PREFIX else []
+    if injected and heat <= 0.5:
+        marks.append(colour)
+    elif heat > LEAST:
+        marks.append("white")  # no colour of a provenance is read on a hot one
+    if heat > LEAST:  # mixed with black, since most terminals are dark
+        marks.append("on #" + "".join(f"{int(channel * heat):02x}" for channel in HOTTEST))
     return " ".join(marks)
 
 

@@ -32,7 +32,7 @@ def as_markdown(response: Response, decode: Callable[[Sequence[int]], str]) -> s
     mark, name = SQUARES[response.provenance], str(response.provenance).replace("_", " ")
     return (
         f"{mark} **{_cell(response.problem.id)}**, response {response.index}, {name}, ended by {response.finish_reason}"
-        f"\n\n|  |  |  |\n|---|---|---|\n{table}\n\n{LEGEND}"
+        f"\n\n| part |  | text |\n|---|---|---|\n{table}\n\n{LEGEND}"
     )
 
 

@@ -270,3 +270,6 @@ def test_a_row_that_is_cut_off_is_no_row(tmp_path):
     assert path.read_text().splitlines() == ["step,loss/value", "0,0.5", "1,0.125"]
     path.write_text("step,lo")
     assert MetricsFile(path).rows == []
+    for torn in ("\0\0\0\n", "\0\0,\n2,0.5\n", "\n"):  # a power cut
+        path.write_text(f"step,loss/value\n0,0.5\n{torn}")
+        assert [row["step"] for row in MetricsFile(path).rows] == ["0"]

@@ -15,6 +15,7 @@ from edge_lightning.cli.process import hush, prepare
 from edge_lightning.cli.ranks import end_with_launcher, is_first_process, leave, tell_why, turn_deaf
 from edge_lightning.cli.resume import last_checkpoint, refuse_changes, refuse_finished, refuse_other_data, refuse_second_run
 from edge_lightning.errors import UserError
+from edge_lightning.whole import on_disk, whole
 
 
 def fit(cfg: DictConfig, folder: Path) -> None:
@@ -56,7 +57,9 @@ def fit(cfg: DictConfig, folder: Path) -> None:
     if first:
         write_json(folder / "data.json", run.data)
         if checkpoint is None:
-            OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), folder / "config.yaml")
+            with whole(folder / "config.yaml") as part:
+                OmegaConf.save(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), part)
+            on_disk(folder / ".hydra")  # whose overrides a resumed run reads
         processes = f" in {run.trainer.world_size} processes" if several else ""
         print(
             f"{cfg.data.name}: {describe(run.data['counts'])}\n"

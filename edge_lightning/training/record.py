@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from itertools import takewhile
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,7 +28,9 @@ class MetricsFile:
         if path.exists():
             text = path.read_text(encoding="utf-8", errors="replace")
             whole_lines = text[: text.rfind("\n") + 1]  # the last row of a killed run or a full disk may be a part of one
-            self.rows = list(csv.DictReader(io.StringIO(whole_lines, newline="")))
+            rows = csv.DictReader(io.StringIO(whole_lines, newline=""))
+            # a power cut may leave zeros behind what was brought to disk
+            self.rows = list(takewhile(lambda row: (row.get("step") or "").isdecimal(), rows))
         self.columns = list(self.rows[0]) if self.rows else []
 
     def cut_from(self, step: int) -> None:

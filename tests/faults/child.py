@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 LIMIT_S = 600.0  # a guard against hanging, not a claim about speed
@@ -18,18 +19,31 @@ def run_child(folder: Path, overrides: tuple[str, ...], prepare: Callable | None
     Raises:
         AssertionError: it does not end.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.faults.stages", "tests.run_record", "edge_lightning.cli.build"])
-    said = folder.with_name(f"{folder.name}.stderr")
-    child = context.Process(target=_fit, args=(folder, overrides, said, prepare, given))
-    child.start()
+    child = start_child(folder, overrides, prepare, *given)
     child.join(LIMIT_S)
     hangs = child.exitcode is None
     if hangs:
         child.kill()
         child.join()
-    assert not hangs, f"still at work after {LIMIT_S:.0f} s: {said.read_text()}"
-    return child.exitcode, said.read_text()
+    assert not hangs, f"still at work after {LIMIT_S:.0f} s: {said_by(folder)}"
+    return child.exitcode, said_by(folder)
+
+
+def start_child(folder: Path, overrides: tuple[str, ...], prepare: Callable | None = None, *given: object) -> BaseProcess:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.faults.stages", "tests.run_record", "edge_lightning.cli.build"])
+    child = context.Process(target=_fit, args=(folder, overrides, _said(folder), prepare, given))
+    child.start()
+    return child
+
+
+def said_by(folder: Path) -> str:
+    """What the last process of a folder said."""
+    return _said(folder).read_text()
+
+
+def _said(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.stderr")
 
 
 def _fit(folder: Path, overrides: tuple[str, ...], said: Path, prepare: Callable | None, given: tuple) -> None:

@@ -3,20 +3,22 @@
     python -m tests.faults.random_kills [KILLS] [SEED] [OVERRIDE...]
 
 A run is started again and again by the same line with resume=auto, in a process of its own, and killed after a random time,
-until it has been killed so often; then it may end. It has to equal a run that nobody disturbed.
+three of four times in its training and else on the way there, until it has been killed so often; then it may end. It has
+to equal a run that nobody disturbed: weights, figures, responses, evaluations, what tensorboard shows.
 """
 
 from __future__ import annotations
 
 import random
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from tests.run_record import SMALL, assert_same_run, metrics, rollouts
+from tests.faults.child import said_by, start_child
+from tests.run_record import SMALL, assert_same_run, metrics, points, rollouts
 
+STEPS = 60
 LINE = (
     "engine=hf",
     *SMALL,
@@ -31,46 +33,58 @@ LINE = (
 )
 
 
-def start(folder: Path, *overrides: str) -> subprocess.Popen:
-    line = [sys.executable, "-m", "edge_lightning", "fit", *LINE, f"hydra.run.dir={folder}", *overrides]
-    return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def trains(folder: Path, before: int | None) -> bool:
+    """Whether a run has come to its training: metrics.csv is written anew then."""
+    return _number(folder) not in (None, before)
+
+
+def _number(folder: Path) -> int | None:
+    path = folder / "metrics.csv"
+    return path.stat().st_ino if path.exists() else None
 
 
 def main(kills: int, seed: int, overrides: list[str]) -> None:
     rng = random.Random(seed)
     place = Path(tempfile.mkdtemp(prefix="random_kills_"))
-    overrides = ["steps=60", *overrides]
+    line = (*LINE, f"steps={STEPS}", *overrides)
     begun = time.monotonic()
-    unbroken = start(place / "unbroken", *overrides)
-    assert unbroken.wait() == 0, unbroken.stderr.read()
-    whole_s = time.monotonic() - begun
-    folder, done = place / "killed", 0
-    while done < kills:
-        run = start(folder, "resume=auto", *overrides)
-        first = time.monotonic()
-        while not (folder / "metrics.csv").exists() and run.poll() is None:  # a kill in the start tells nothing
-            time.sleep(0.05)
-        wait_s = rng.uniform(0, (whole_s + time.monotonic() - first) / kills * 2)
-        try:
-            run.wait(wait_s)
-        except subprocess.TimeoutExpired:
-            run.kill()
-            run.wait()
-            done += 1
-            steps = len(metrics(folder)) if (folder / "metrics.csv").exists() else 0
-            left = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.part"))
-            print(f"kill {done}: {steps} rows of metrics, unfinished files: {', '.join(left) or 'none'}", flush=True)
-            continue
-        assert run.returncode == 0, run.stderr.read()
-        print(f"the run has ended after {done} kills", flush=True)
-        break
-    if done == kills:
-        last = start(folder, "resume=auto", *overrides)
-        assert last.wait() == 0, last.stderr.read()
+    run = start_child(place / "unbroken", line)
+    while not trains(place / "unbroken", None):
+        time.sleep(0.02)
+    start_s = time.monotonic() - begun
+    run.join()
+    assert run.exitcode == 0, said_by(place / "unbroken")
+    training_s = time.monotonic() - begun - start_s
+    folder = place / "killed"
+    for kill in range(1, kills + 1):
+        before = _number(folder)
+        run = start_child(folder, (*line, "resume=auto"))
+        on_the_way = rng.random() < 0.25
+        if on_the_way:
+            run.join(rng.uniform(0, start_s))
+        else:
+            while run.exitcode is None and not trains(folder, before):
+                time.sleep(0.02)
+            run.join(rng.uniform(0, 2 * training_s / kills))
+        if run.exitcode is not None:
+            assert run.exitcode == 0, said_by(folder)
+            print(f"the run has ended after {kill - 1} kills", flush=True)
+            break
+        run.kill()
+        run.join()
+        steps = len(metrics(folder)) if (folder / "metrics.csv").exists() else 0
+        left = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.part"))
+        where = "on the way to training" if on_the_way else "in training"
+        print(f"kill {kill}, {where}: {steps} rows of metrics, unfinished files: {', '.join(left) or 'none'}", flush=True)
+    else:
+        run = start_child(folder, (*line, "resume=auto"))
+        run.join()
+        assert run.exitcode == 0, said_by(folder)
     assert_same_run(place / "unbroken", folder)
-    steps = [int(row["step"]) for row in metrics(folder)]
-    assert steps == list(range(len(steps)))
-    print(f"{done} kills, {len(steps)} steps, {len(rollouts(folder))} responses: equal to the unbroken run to the last bit")
+    assert [int(row["step"]) for row in metrics(folder)] == list(range(STEPS))
+    assert rollouts(folder)["step"].to_pylist() == [step for step in range(STEPS) for _ in range(8)]
+    assert points(folder)["advantage/of_responses"], "histograms expected"
+    print(f"{STEPS} steps, {STEPS * 8} responses: equal to the unbroken run to the last bit", flush=True)
 
 
 if __name__ == "__main__":

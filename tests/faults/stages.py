@@ -110,6 +110,23 @@ def _half_a_row(act: Act) -> None:
     plain, record.MetricsFile.append = record.MetricsFile.append, append
 
 
+def _half_an_event(act: Act) -> None:
+    """Of tensorboard, behind those of the step."""
+    plain = record_callback.RecordCallback.on_train_batch_end
+
+    def end(self, trainer, *args) -> None:
+        plain(self, trainer, *args)
+        trainer.logger.experiment.flush()
+        path = max((self.folder / "tensorboard").glob("events*"), key=lambda path: path.stat().st_mtime)
+        size = path.stat().st_size
+        with path.open("ab") as file:
+            file.write(b"\x18\x00\x00")
+        act()
+        os.truncate(path, size)
+
+    record_callback.RecordCallback.on_train_batch_end = end
+
+
 def _half_a_checkpoint(act: Act) -> None:
     plain = L.Trainer.save_checkpoint
 
@@ -148,6 +165,7 @@ STAGES: dict[str, Callable[[Act], None]] = {
     "parquet written": lambda act: _around(record_callback, "write_rollout", after=act),
     "half a row": _half_a_row,
     "step recorded": lambda act: _around(record.MetricsFile, "append", after=act),
+    "half an event": _half_an_event,
     "half a checkpoint": _half_a_checkpoint,
     "between the renames": _between_renames,
     "checkpoint written": lambda act: _around(checkpoint_files, "write", after=act),

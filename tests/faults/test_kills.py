@@ -14,12 +14,13 @@ from tests.run_record import TINY, assert_same_run, metrics, rollouts
 pytestmark = pytest.mark.slow
 
 STEPS = len(STAGES) + 1
+EVALUATED = 9  # and the last one
 LINE = (
     *TINY,
     f"steps={STEPS}",
     "schedule=linear",
     "evaluation.before=false",
-    "evaluation.every_n_steps=1",
+    f"evaluation.every_n_steps={EVALUATED}",
     "evaluation.benchmarks.smoke.samples=1",
     "evaluation.benchmarks.smoke.k=[1]",
     "datamodule.micro_batch_tokens=64",
@@ -34,6 +35,8 @@ def test_a_run_that_is_killed_at_each_stage_in_turn_equals_the_unbroken_one(tmp_
     folder = tmp_path / "killed"
     stages = sorted(STAGES)
     random.Random(8).shuffle(stages)  # each is met behind another than its neighbour in the list
+    here = stages.index("half an evaluation")
+    stages[here], stages[EVALUATED - 2] = stages[EVALUATED - 2], stages[here]
     for step, stage in enumerate(stages, start=1):
         status, said = run_child(folder, (*LINE, "resume=auto"), die_at, stage, step)
         assert status == -signal.SIGKILL, (stage, said)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -21,20 +22,15 @@ from tests.run_record import SMALL, assert_same_run, metrics, rollouts, summary
 
 pytestmark = pytest.mark.slow
 
+STEPS = 8
 LINE = (
     *SMALL,
     "optimizer.lr=1e-3",
-    "steps=4",
+    f"steps={STEPS}",
     "evaluation=none",
     "module.entropy_every_n_steps=1",
     "callbacks.last_checkpoint.every_n_steps=2",
 )
-
-
-def small_files() -> None:
-    """From step 3 on no file may grow beyond a MiB: of all that is written a checkpoint does, in front of its end."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    do_at("sampled", 3, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, resource.RLIM_INFINITY)))
 
 
 def read_only(folder: Path) -> None:
@@ -47,8 +43,27 @@ def read_only(folder: Path) -> None:
     do_at("filled", 2, replace)
 
 
-def little_memory() -> None:
-    """In step 2 there is not room for one more tensor of 1 GiB, which the forward pass asks for."""
+def full_disk(folder: Path) -> None:
+    """The responses of step 3 go to a device on which there is no space left."""
+    do_at("filled", 3, lambda: (folder / "rollouts" / "step_000003_rank_0.parquet.part").symlink_to("/dev/full"))
+
+
+def dead_engine(folder: Path) -> None:
+    """In step 4 the engine's model is gone."""
+    from edge_lightning.engine.hf import HfEngine
+
+    plain = HfEngine.generate
+
+    def generate(self, requests, sampling, *, weights_version):
+        if weights_version == 4:
+            raise RuntimeError("EngineCore died")
+        return plain(self, requests, sampling, weights_version=weights_version)
+
+    HfEngine.generate = generate
+
+
+def little_memory(folder: Path) -> None:
+    """In step 5 there is not room for one more tensor of 1 GiB, which the forward pass asks for."""
     import torch
 
     from edge_lightning.training.module import PolicyModule
@@ -61,33 +76,27 @@ def little_memory() -> None:
     plain = PolicyModule._score
 
     def score(self, rollout, responses):
-        if rollout.step == 2:
+        if rollout.step == 5:
             ask_for_more()
         return plain(self, rollout, responses)
 
     PolicyModule._score = score
 
 
-def dead_engine() -> None:
-    """In step 3 the engine's model is gone."""
-    from edge_lightning.engine.hf import HfEngine
-
-    plain, calls = HfEngine.generate, []
-
-    def generate(self, requests, sampling, *, weights_version):
-        if weights_version == 3:
-            raise RuntimeError("EngineCore died")
-        calls.append(weights_version)
-        return plain(self, requests, sampling, weights_version=weights_version)
-
-    HfEngine.generate = generate
+def small_files(folder: Path) -> None:
+    """From step 7 on no file may grow beyond a MiB: of all that is written a checkpoint does, in front of its end."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    do_at("sampled", 7, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, resource.RLIM_INFINITY)))
 
 
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("unbroken") / "run"
-    assert run_child(folder, LINE)[0] == 0
-    return folder
+# what happens, what is said, how many updates were made until then, how many steps of them are kept
+FAULTS = [
+    (read_only, "step_000002_rank_0.parquet: Permission denied; make it writable", 3, 2),
+    (full_disk, "step_000003_rank_0.parquet: No space left on device; free some space", 4, 2),
+    (dead_engine, "HfEngine failed in generating for problems 'train-", 4, 4),
+    (little_memory, "memory ran short (", 5, 5),
+    (small_files, "checkpoints/last.ckpt: File too large; raise the limit on file sizes", 8, 6),
+]
 
 
 def children_of(pid: int) -> list[int]:
@@ -102,36 +111,44 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("prepare", "given", "message", "whole"),
-    [
-        (small_files, (), "checkpoints/last.ckpt: File too large; raise the limit on file sizes; stopped after 4 of 4", 2),
-        (read_only, ("folder",), "step_000002_rank_0.parquet", 2),
-        (little_memory, (), "memory ran short (", 2),
-        (dead_engine, (), "HfEngine failed in generating for problems 'train-", 3),
-    ],
-    ids=["a full disk", "a folder that can not be written", "too little memory", "a dead engine"],
-)
-def test_what_the_machine_refuses_stops_a_run_in_one_line_and_loses_nothing(
-    unbroken, tmp_path, prepare, given, message, whole
-):
+def test_what_the_machine_refuses_stops_a_run_in_one_line_and_loses_nothing(tmp_path):
+    """One run that meets all of it, one after another, and goes on each time."""
+    assert run_child(tmp_path / "unbroken", LINE)[0] == 0
     folder = tmp_path / "run"
-    status, said = run_child(folder, LINE, prepare, *(folder for _ in given))
-    last = said.splitlines()[-1]
-    assert status == 1, said
-    assert message in last, said
-    assert "Traceback" not in said
-    assert f"{whole} of them in {folder}/checkpoints/last.ckpt; go on with edge-lightning fit resume={folder}" in last
-    assert summary(folder)["status"] == "failed"
-    if prepare is read_only:
-        assert "make it writable; stopped after 3 of 4 steps" in last
-        (folder / "rollouts").unlink()
-        (folder / "kept").rename(folder / "rollouts")
-    assert not list(folder.rglob("*.part"))
-    assert len(metrics(folder)) >= whole
+    for prepare, message, made, kept in FAULTS:
+        status, said = run_child(folder, (*LINE, "resume=auto"), prepare, folder)
+        last = said.splitlines()[-1]
+        assert (status, said.count("Traceback")) == (1, 0), said
+        assert message in last, said
+        assert f"; stopped after {made} of {STEPS} steps, {kept} of them in {folder}/checkpoints/last.ckpt; go on" in last
+        assert summary(folder)["status"] == "failed"
+        if prepare is read_only:
+            (folder / "rollouts").unlink()
+            (folder / "kept").rename(folder / "rollouts")
+        assert not list(folder.rglob("*.part"))
+        assert len(metrics(folder)) >= kept
     assert run_child(folder, (*LINE, "resume=auto"))[0] == 0
-    assert_same_run(unbroken, folder)
-    assert len(rollouts(folder)) == 4 * 8
+    assert_same_run(tmp_path / "unbroken", folder)
+    assert len(rollouts(folder)) == STEPS * 8
+
+
+def taken_port() -> None:
+    """As torchrun starts the first of two processes, at a place where another process listens."""
+    taken.append(socket.create_server(("127.0.0.1", 0)))
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken[0].getsockname()[1])}
+    place |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "a"}
+    os.environ.update(place)
+
+
+taken: list[socket.socket] = []  # open as long as the process
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path):
+    status, said = run_child(tmp_path / "run", (*LINE, "strategy=ddp", "trainer.devices=2"), taken_port)
+    last = said.splitlines()[-1]
+    assert (status, said.count("Traceback")) == (1, 0), said
+    assert "rank 0: MASTER_PORT=" in last
+    assert "a free port expected, another process has this one; set another (torchrun: --standalone); stopped" in last
 
 
 def test_no_process_is_left_behind_by_a_killed_run(tmp_path):
@@ -167,6 +184,10 @@ def test_no_process_is_left_behind_by_a_killed_run(tmp_path):
         (OSError(24, "Too many open files"), "/run: Too many open files; raise the limit on open files (ulimit -n)"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"), "memory ran short ([enf"),
         (MemoryError(), "memory ran short (MemoryError); lower datamodule.micro_batch_tokens"),
+        (
+            Exception("Error while serializing: I/O error: No space left on device (os error 28)"),
+            "/run: No space left",
+        ),
         (RuntimeError("a bug"), None),
         (ValueError("out of memory"), None),
         (ConnectionResetError(104, "Connection reset by peer"), None),

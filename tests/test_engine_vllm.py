@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import time
 from dataclasses import asdict, replace
 
 import pytest
@@ -11,6 +13,7 @@ import torch
 from edge_lightning.engine.base import StaleWeightsError
 from edge_lightning.engine.hf import HfEngine
 from edge_lightning.engine.vllm import CPU_BATCH_TOKENS, VllmEngine
+from edge_lightning.engine.watched import EngineError, Watched
 from edge_lightning.errors import UserError
 from edge_lightning.types import Problem, Request, Sampling
 from tests.engine_fixtures import (
@@ -37,7 +40,9 @@ def policy():
 def engine(policy, tmp_path_factory):
     folder = tmp_path_factory.mktemp("policy")
     policy.save_config(folder)
-    engine = VllmEngine(policy=policy, folder=folder, max_model_len=128, block_size=32)
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MASTER_PORT", str(taken.getsockname()[1]))  # of another run: one process has no need of a port
+        engine = VllmEngine(policy=policy, folder=folder, max_model_len=128, block_size=32)
     with pytest.raises(StaleWeightsError, match="holds weights version None"):
         engine.generate(requests_of(policy), Sampling(), weights_version=0)
     engine.push_weights(policy, 0)
@@ -249,3 +254,49 @@ def test_a_continuation_reads_only_what_the_engine_has_not_read(engine, policy, 
     engine.generate([again], Sampling(), weights_version=0)
     read = len(first.prompt_ids) + len(said) - 1  # the last token was drawn, not read
     assert seen[1] == read // 32 * 32 >= 32
+
+
+@slow
+def test_each_step_of_the_engine_is_a_beat(engine, policy, monkeypatch):
+    beats = []
+    monkeypatch.setattr(engine, "beat", lambda: beats.append(1))
+    generations = engine.generate(requests_of(policy), Sampling(), weights_version=0)
+    assert max(len(g.token_ids) for g in generations) <= len(beats) <= 2 + max(len(g.token_ids) for g in generations)
+
+
+@slow
+def test_an_engine_that_fails_is_one_line_and_its_log_is_shown(engine, policy, monkeypatch, capfd):
+    """It stalls, it dies, it returns too little: each in place of its own code, with requests of its own under way."""
+    inside = engine._llm.llm_engine
+    step = inside.step
+
+    def failing(owner, name, act, *, stall_s=None):
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "stall_s", stall_s)
+            patch.setattr(engine, "beat", engine.beat)  # which Watched sets
+            patch.setattr(owner, name, act)
+            with pytest.raises(EngineError) as failed:
+                Watched(engine).generate(requests_of(policy), Sampling(), weights_version=0)
+        while inside.has_unfinished_requests():
+            step()
+        return str(failed.value)
+
+    def die():
+        step()
+        raise RuntimeError("EngineCore encountered an issue.\nSee stack trace.")
+
+    def lose_one(*args, **kwargs):
+        return generate(*args, **kwargs)[:-1]
+
+    generate = engine._llm.generate
+    assert failing(inside, "step", lambda: time.sleep(600), stall_s=0.2) == (
+        "VllmEngine made no token for 0.2 s in generating for problems 'p0', 'p1', 'p2', 'p3'; start again, or raise "
+        "engine.stall_s where a token may take so long"
+    )
+    assert failing(inside, "step", die) == (
+        "VllmEngine failed in generating for problems 'p0', 'p1', 'p2', 'p3': RuntimeError: EngineCore encountered an issue."
+    )
+    assert f"vLLM failed; the last lines of {engine._log.path}:" in capfd.readouterr().err
+    said = failing(engine._llm, "generate", lose_one)
+    assert said == "VllmEngine returned 3 responses, 4 were asked for; start again"
+    assert len(engine.generate(requests_of(policy), Sampling(), weights_version=0)) == len(PROMPTS)

@@ -133,7 +133,15 @@ class TensorboardCallback(L.Callback):
             if update.constants.relative_entropy_B is not None:
                 _histogram(writer, "relative_entropy/of_responses", update.constants.relative_entropy_B, batch.step)
 
+    def on_train_end(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
+        """In front of the last checkpoint: a run that goes on from it tells its end no second time."""
+        self._end(trainer)
+
     def on_fit_end(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
+        if trainer.datamodule.steps == 0:  # there was no training
+            self._end(trainer)
+
+    def _end(self, trainer: L.Trainer) -> None:
         if trainer.global_step < trainer.datamodule.steps:
             return
         for writer in writers(trainer):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -20,44 +21,54 @@ from edge_lightning.whole import whole
 
 
 class MetricsFile:
-    """metrics.csv: one row a step; a figure that a step has no value for is empty. Columns may join later."""
+    """metrics.csv: one row a step; a figure that a step has no value for is empty. Columns may join later.
+
+    Rows stand on disk alone: in memory they would grow by some 10 KiB a step.
+    """
 
     def __init__(self, path: Path):
         self.path = path
-        self.rows: list[dict] = []
-        if path.exists():
-            text = path.read_text(encoding="utf-8", errors="replace")
-            whole_lines = text[: text.rfind("\n") + 1]  # the last row of a killed run or a full disk may be a part of one
-            rows = csv.DictReader(io.StringIO(whole_lines, newline=""))
-            # a power cut may leave zeros behind what was brought to disk
-            self.rows = list(takewhile(lambda row: (row.get("step") or "").isdecimal(), rows))
-        self.columns = list(self.rows[0]) if self.rows else []
+        self.columns = list(next(iter(self.rows), {}))
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """Of the file; empty without one."""
+        if not self.path.exists():
+            return []
+        text = self.path.read_text(encoding="utf-8", errors="replace")
+        whole_lines = text[: text.rfind("\n") + 1]  # the last row of a killed run or a full disk may be a part of one
+        rows = csv.DictReader(io.StringIO(whole_lines, newline=""))
+        # A power cut may leave zeros behind what was brought to disk.
+        return list(takewhile(lambda row: (row.get("step") or "").isdecimal(), rows))
 
     def cut_from(self, step: int) -> None:
         """Drop the rows of this and later steps."""
-        self.rows = [row for row in self.rows if int(row["step"]) < step]
-        self._rewrite()
+        self._rewrite([row for row in self.rows if int(row["step"]) < step])
 
     def append(self, step: int, metrics: dict[str, float]) -> None:
         row = {"step": step, **{k: v for k, v in metrics.items() if not math.isnan(v)}}
-        self.rows.append(row)
         new = [name for name in row if name not in self.columns]
         if new:
             self.columns += new
-            self._rewrite()
+            self._rewrite([*self.rows, row])
         else:
             with self.path.open("a", newline="") as file:
                 csv.DictWriter(file, self.columns, restval="").writerow(row)
 
     def column(self, name: str) -> list[float]:
         """The values of a figure, in the order of steps, where a step has one."""
-        return [float(row[name]) for row in self.rows if row.get(name) not in (None, "")]
+        return column(self.rows, name)
 
-    def _rewrite(self) -> None:
+    def _rewrite(self, rows: Sequence[dict]) -> None:
         with whole(self.path) as part, part.open("w", newline="") as file:
             writer = csv.DictWriter(file, self.columns, restval="")
             writer.writeheader()
-            writer.writerows(self.rows)
+            writer.writerows(rows)
+
+
+def column(rows: Sequence[dict[str, str]], name: str) -> list[float]:
+    """The values of a figure, in the order of steps, where a step has one."""
+    return [float(row[name]) for row in rows if row.get(name) not in (None, "")]
 
 
 ROLLOUT_SCHEMA = pa.schema(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from edge_lightning.training.record import MetricsFile
+from edge_lightning.training.record import MetricsFile, column
 from edge_lightning.whole import whole
 
 FIRST_AND_LAST_STEPS = 10
@@ -13,11 +13,12 @@ FIRST_AND_LAST_STEPS = 10
 
 def training_figures(metrics: MetricsFile) -> dict:
     """Steps, tokens by origin, seconds by stage, and group figures over the first and the last steps of a run."""
-    seconds = {name.split("/")[1]: sum(metrics.column(name)) for name in metrics.columns if name.startswith("seconds/")}
-    tokens = {name.split("/")[1]: int(sum(metrics.column(name))) for name in metrics.columns if name.startswith("tokens/")}
+    rows = metrics.rows
+    seconds = {name.split("/")[1]: sum(column(rows, name)) for name in metrics.columns if name.startswith("seconds/")}
+    tokens = {name.split("/")[1]: int(sum(column(rows, name))) for name in metrics.columns if name.startswith("tokens/")}
     groups = {}
     for name in ("all_wrong_sampled", "all_wrong_corrected", "zero_variance_sampled", "zero_variance_corrected"):
-        values = metrics.column(f"group/{name}")
+        values = column(rows, f"group/{name}")
         window = min(FIRST_AND_LAST_STEPS, len(values) // 2)  # first and last steps are not the same ones
         head, tail = values[:window], values[-window:]
         if window:
@@ -27,7 +28,7 @@ def training_figures(metrics: MetricsFile) -> dict:
                 "mean": sum(values) / len(values),
                 "steps_in_first_and_last": len(head),
             }
-    return {"steps": len(metrics.rows), "tokens": tokens, "seconds": seconds, "groups": groups}
+    return {"steps": len(rows), "tokens": tokens, "seconds": seconds, "groups": groups}
 
 
 def write_json(path: Path, content: dict) -> None:

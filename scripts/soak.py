@@ -26,7 +26,7 @@ EVERY_S = 5.0
 WARM_UP = 0.2
 PARTS = 20
 WORTH_A_WORD = {"memory, MiB": 0.02, "memory of the children, MiB": 0.02, "step, s": 0.1}  # of the median; others: one
-STILL = "optimizer.lr=1e-9"  # a policy that changes makes longer or shorter responses, and those other times and memory
+SAME_WORK = ("evaluation=none", "optimizer.lr=0.0")  # a policy that learns writes other responses, or none, after an hour
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -97,8 +97,8 @@ def _memory_mib(pid: int) -> float:
 
 def watch(minutes: float, folder: Path, overrides: Sequence[str]) -> tuple[list[float], list[dict[str, float]], int | None]:
     """Run and look; hours, samples, and the status of a run that ended by itself."""
-    line = [sys.executable, "-m", "edge_lightning", "fit", "steps=1000000", f"hydra.run.dir={folder}", "evaluation=none"]
-    run = subprocess.Popen([*line, STILL, *overrides], cwd=ROOT)
+    line = [sys.executable, "-m", "edge_lightning", "fit", "steps=1000000", f"hydra.run.dir={folder}", *SAME_WORK]
+    run = subprocess.Popen([*line, *overrides], cwd=ROOT)
     hours, samples = [], []
     try:
         while not (folder / "metrics.csv").exists() and run.poll() is None:

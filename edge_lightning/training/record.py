@@ -23,7 +23,7 @@ from edge_lightning.whole import whole
 class MetricsFile:
     """metrics.csv: one row a step; a figure that a step has no value for is empty. Columns may join later.
 
-    Rows stand on disk alone: in memory they would grow by some 10 KiB a step.
+    Rows stand on disk alone: in memory they would grow by some 10 KiB a step, names and all.
     """
 
     def __init__(self, path: Path):

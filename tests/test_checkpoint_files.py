@@ -106,7 +106,8 @@ def test_a_truncated_one_is_refused_by_name_and_the_one_before_offered(run, keep
     assert last_checkpoint(run).name == ("previous.ckpt" if before else "last.ckpt")
 
 
-def test_no_code_of_a_checkpoint_is_run(run, tmp_path):
+def test_no_code_of_a_checkpoint_is_run(run, tmp_path, monkeypatch):
+    monkeypatch.delenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", raising=False)  # which a command sets for its process
     path = saved(run, callbacks={"record": Exploit(tmp_path / "made by the checkpoint")})
     with pytest.raises(UserError, match="values that only running its code would make came"):
         read(path, run)

@@ -144,13 +144,13 @@ def test_an_engine_closes_after_the_trainers_group_is_gone_and_one_alone_leaves_
     assert not dist.is_initialized()
 
 
-def test_an_engine_of_another_rank_than_the_group_is_refused(process_group):
+def test_an_engine_of_another_rank_than_the_group_is_refused(process_group, tmp_path):
     pytest.importorskip("vllm")
     with pytest.raises(RuntimeError, match=r"engine built for rank 1 of 2, torch.distributed has rank 0 of 1"):
-        VllmEngine(policy=tiny_policy(), folder=".", max_model_len=128, rank=1, world_size=2)
+        VllmEngine(policy=tiny_policy(), folder=tmp_path, max_model_len=128, rank=1, world_size=2)
 
 
-def test_ranks_without_a_process_group_are_refused():
+def test_ranks_without_a_process_group_are_refused(tmp_path):
     pytest.importorskip("vllm")
     with pytest.raises(RuntimeError, match=r"rank 1 of 2 before torch.distributed was initialised"):
-        VllmEngine(policy=tiny_policy(), folder=".", max_model_len=128, rank=1, world_size=2)
+        VllmEngine(policy=tiny_policy(), folder=tmp_path, max_model_len=128, rank=1, world_size=2)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 import lightning as L
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams as settings_summaries
 
@@ -108,7 +107,6 @@ class TensorboardCallback(L.Callback):
         self.record = record
         self.evaluations = evaluations
         self.histograms_every_n_steps = histograms_every_n_steps
-        self.trained = False
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: PolicyModule) -> None:
         names = [exam.benchmark.name for exam in self.evaluations.exams]
@@ -122,7 +120,6 @@ class TensorboardCallback(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: PolicyModule, outputs, batch: Rollout, batch_idx: int
     ) -> None:
-        self.trained = True
         every = self.histograms_every_n_steps
         if every is None or batch.step % every:
             return
@@ -145,8 +142,6 @@ class TensorboardCallback(L.Callback):
         if trainer.global_step < trainer.datamodule.steps:
             return
         for writer in writers(trainer):
-            if not self.trained and has_final_figures(writer.log_dir):
-                continue  # the run was over, and goes on to write its summary
             for name, value in final_figures(self.record.metrics_file, self.evaluations.results):
                 writer.add_scalar(name, value, trainer.global_step)
             writer.file_writer.add_summary(settings_summaries({}, {})[2])
@@ -161,12 +156,6 @@ def final_figures(metrics: MetricsFile, results: Mapping[int, Mapping[str, float
         values = metrics.column(name)[-LAST_STEPS:]
         if values:
             yield f"final/{name}", sum(values) / len(values)
-
-
-def has_final_figures(folder: str) -> bool:
-    """Whether they have been told in a folder of tensorboard's."""
-    events = EventAccumulator(folder)
-    return any(tag.startswith("final/") for tag in events.Reload().Tags()["scalars"])
 
 
 def writers(trainer: L.Trainer) -> list[SummaryWriter]:

@@ -18,7 +18,7 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 class EngineLog:
     """vLLM's log in a file, from INFO on, or from VLLM_LOGGING_LEVEL where that is set.
 
-    Where VLLM_CONFIGURE_LOGGING or VLLM_LOGGING_CONFIG_PATH is set, vLLM logs as it is told there, and nothing is done here.
+    Where VLLM_CONFIGURE_LOGGING=1 or VLLM_LOGGING_CONFIG_PATH is set, vLLM logs as it is told there, and not here.
 
     Args:
         path: of the file; it is gone on with where it is there.

@@ -299,5 +299,5 @@ def test_control_c_reaches_the_job_which_ends_in_order(tmp_path):
         == f"edge-lightning fit: interrupted; go on with edge-lightning fit -m resume={shortest(tmp_path)}"
     )
     assert summary(first)["status"] == "interrupted"
-    assert "before the first checkpoint" in (first / "job.log").read_text()
+    assert f"go on with edge-lightning fit resume={first}" in (first / "job.log").read_text()
     assert [path.name for path in Path(tmp_path).iterdir() if path.is_dir()] == [first.name]

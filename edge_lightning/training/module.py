@@ -132,7 +132,7 @@ class PolicyModule(L.LightningModule):
         trained = parts
         if self.leave_out_zero_advantage:
             wanted = [self.objective.wants(r, bool(alive)) for r, alive in zip(rollout.responses, alive_B)]
-            trained = [trained_of(part, wanted, rollout.responses) for part in parts]
+            trained = [trained_of(part, wanted, rollout.responses, self.ranks) for part in parts]
         batches = [self._micro_batches(rollout, some) for some in trained]
         with clock("score"):
             scored = self._score(rollout, self._scored_first(rollout, batches, alive_B))

@@ -11,19 +11,27 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from edge_lightning.collective import AllReduce, alone
+from edge_lightning.collective import ALONE, AllReduce, Ranks, alone
 from edge_lightning.credit.base import Scope
 from edge_lightning.types import Response
 
 
-def trained_of(part: Sequence[int], wanted: Sequence[bool], responses: Sequence[Response]) -> Sequence[int]:
-    """Of a mini-batch those that get a pass with gradient: those that may have one, or the shortest if none has.
+def trained_of(
+    part: Sequence[int], wanted: Sequence[bool], responses: Sequence[Response], ranks: Ranks = ALONE
+) -> Sequence[int]:
+    """Of a mini-batch those that get a pass with gradient: those that may have one, or the shortest if none has anywhere.
 
-    That one's gradient is 0, which the optimizer must see: its moments decay as they would without leaving out. Where
-    other ranks have all of the mini-batch, there is none.
+    That one's gradient is 0, which the optimizer must see: its moments decay as they would without leaving out. All ranks
+    call this together, each with what it has of the mini-batch, and train what one rank would.
     """
     found = [i for i in part if wanted[i]]
-    return found or sorted(part, key=lambda i: len(responses[i].completion_ids))[:1]
+    shortest = sorted(part, key=lambda i: len(responses[i].completion_ids))[:1]
+    lengths = [len(responses[i].completion_ids) for i in shortest]
+    everyones = ranks.gather((bool(found), lengths))
+    if any(has_some for has_some, _ in everyones):
+        return found
+    holders = [(length, rank) for rank, (_, lengths) in enumerate(everyones) for length in lengths]
+    return shortest if min(holders)[1] == ranks.rank else []
 
 
 def alive_with_others(

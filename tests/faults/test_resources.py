@@ -45,6 +45,7 @@ def read_only(folder: Path) -> None:
 
 def full_disk(folder: Path) -> None:
     """The responses of step 3 go to a device on which there is no space left."""
+    assert Path("/dev/full").is_char_device(), "else a file would be made there"
     do_at("filled", 3, lambda: (folder / "rollouts" / "step_000003_rank_0.parquet.part").symlink_to("/dev/full"))
 
 

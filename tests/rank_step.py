@@ -89,8 +89,9 @@ def spoiled_row(policy, token):
     """The gradient of one row of the embeddings is no number wherever its token is read; every value of the pass is."""
 
     def spoil(module, given, made):
-        here = (given[0] == token)[..., None]
-        return torch.where(here, made + (made * 0.0).abs().sqrt(), made)  # sqrt at 0
+        here, spoiled = given[0] == token, made.clone()
+        spoiled[here] = made[here] + (made[here] * 0.0).abs().sqrt()  # sqrt at 0; elsewhere 0 times infinity would be none
+        return spoiled
 
     hook = policy.model.get_input_embeddings().register_forward_hook(spoil)
     yield

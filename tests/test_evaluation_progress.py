@@ -61,6 +61,16 @@ def test_both_bars_stand_in_one_display_and_nothing_of_them_is_cut(width):
     assert "17/150" in last
 
 
+def test_the_time_left_is_told_of_steps_of_four_minutes():
+    display, clock = Display(Console(file=io.StringIO(), force_terminal=True)), [0.0]
+    display.progress.get_time = lambda: clock[0]
+    bar = display.bar("steps", 10)
+    for done in range(3):
+        clock[0] = 240.0 * done
+        display.progress.update(bar, completed=done)
+    assert display.progress.tasks[0].time_remaining == 8 * 240
+
+
 def rows_of(*problems):
     return [
         {

@@ -16,6 +16,8 @@ from rich.table import Column
 from edge_lightning.evaluation.benchmark import AVERAGE, Exam
 from edge_lightning.evaluation.suite import Advance
 
+SPEED_OVER_S = 3600.0  # that the time left is told from: rich's 30 s hold no two steps of a slow run, and so tell nothing
+
 
 class Display:
     """Bars on a terminal; elsewhere the lines alone.
@@ -39,6 +41,7 @@ class Display:
             TimeRemainingColumn(),
             TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
             console=self.console,
+            speed_estimate_period=SPEED_OVER_S,
             expand=True,  # the figures get what is left of a line, and are cut before anything else is
             disable=not self.live,
         )

@@ -248,8 +248,8 @@ def _print(totals: Totals, timeouts: int, seconds: float, out: Path) -> None:
     table = Table(title=f"{totals.rows:,} rows graded", title_justify="left", show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    table.add_row("matched", f"{totals.reasons[Verdict.MATCHED.value] / totals.rows:.3f}")
-    table.add_row("format", f"{totals.formatted / totals.rows:.3f}")
+    table.add_row("share matched", f"{totals.reasons[Verdict.MATCHED.value] / totals.rows:.3f}")
+    table.add_row("share with a box", f"{totals.formatted / totals.rows:.3f}")
     table.add_row("mean reward", f"{totals.reward / totals.rows:.3f}")
     table.add_section()
     for verdict in Verdict:

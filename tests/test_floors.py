@@ -7,7 +7,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "edge_lightning"
 STAGES = ("data", "prompts", "rewards", "correction", "advantage", "credit", "objective")
 FLOORS = {
-    0: ("types", "tokens", "masking", "order_statistics", "seeds", "errors", "stopwatch", "collective", "versions", "whole"),
+    0: (
+        *("types", "tokens", "masking", "order_statistics", "seeds", "errors"),
+        *("stopwatch", "freed_memory", "collective", "versions", "whole"),
+    ),
     1: STAGES,
     2: ("engine", "policy", "attention", "head", "packing", "padding", "scoring", "tiny", "lora", "layers", "sharding"),
     3: ("experience", "curation", "screening"),

@@ -23,6 +23,14 @@ def test_it_goes_into_the_file_and_not_on_the_terminal(log, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_logger_that_was_disabled_before_is_heard(tmp_path, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("vllm"), "disabled", True)
+    made = EngineLog(tmp_path / "vllm.log")
+    logging.getLogger("vllm").info("loaded")
+    made.close()
+    assert made.path.read_text().endswith("loaded\n")
+
+
 def test_its_last_lines_are_shown_where_the_engine_fails(log, capfd):
     for number in range(LAST_LINES + 5):
         logging.getLogger("vllm").info("line %d", number)

@@ -39,6 +39,7 @@ class EngineLog:
         logger.addHandler(self.handler)
         logger.setLevel(os.environ.get("VLLM_LOGGING_LEVEL", "INFO"))
         logger.propagate = False
+        logger.disabled = False  # as a configuration of logging leaves those that it does not know
 
     @contextmanager
     def shown_on_failure(self) -> Iterator[None]:

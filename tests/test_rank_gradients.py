@@ -112,7 +112,7 @@ def test_mini_batches_are_shared_each_by_itself_and_put_together_in_the_order_of
     def work(ranks):
         mine, whole = copy.deepcopy(policy), step(rights, sizes)
         places = [start + place for start in (0, 4) for place in share_of(4, ranks)]
-        whole.responses = [whole.responses[i] for i in places]
+        whole.responses = [replace(whole.responses[i], index=i % 4) for i in places]
         whole.advantages_B, whole.group_B = whole.advantages_B[places], whole.group_B[places]
         whole.sampled_advantages_B = whole.advantages_B
         whole.seconds = {"generate": 1.0 + ranks.rank}

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import lightning as L
 
-from edge_lightning import freed_memory
 from edge_lightning.collective import Ranks
 from edge_lightning.engine.base import Engine
 from edge_lightning.engine.watched import Watched
@@ -104,8 +103,6 @@ class RolloutCallback(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: PolicyModule, outputs, batch: Rollout, batch_idx: int
     ) -> None:
-        if (batch.step + 1) % freed_memory.EVERY_N_STEPS == 0:
-            freed_memory.give_back()
         gap = mean_engine_gap(batch.responses, pl_module.update, pl_module.ranks)
         if self.max_engine_gap is not None and gap is not None and gap > self.max_engine_gap:
             raise EngineDriftError(

@@ -211,3 +211,14 @@ def test_help_of_analyze_shows_both_forms():
     first, second = help_text("analyze").split("\n\n")[0].splitlines()
     assert first.startswith("usage: edge-lightning analyze ckpt=DIR ")
     assert second.strip().startswith("edge-lightning analyze RUN ")
+
+
+def test_damaged_files_of_a_run_are_named_in_one_line(tmp_path):
+    (tmp_path / "evaluation" / "step_000000").mkdir(parents=True)
+    (tmp_path / "config.yaml").write_text("name: [")
+    with pytest.raises(UserError, match=r"config\.yaml: readable YAML expected, .*; move the run away"):
+        sources(tmp_path)
+    (tmp_path / "config.yaml").write_text("name: a\n")
+    (tmp_path / "evaluation" / "step_000000" / "smoke.parquet").write_bytes(b"no parquet")
+    with pytest.raises(UserError, match=r"smoke\.parquet: a parquet file of a run expected, .*; move it away"):
+        list(sources(tmp_path)[0].answers())

@@ -1,6 +1,7 @@
 """Which responses get a scoring pass of their own, and that leaving it out changes nothing."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +10,8 @@ from edge_lightning.credit.base import Scope
 from edge_lightning.credit.eda import EntropyDrivenAdvantage
 from edge_lightning.credit.none import NoCredit
 from edge_lightning.policy import Policy
-from edge_lightning.training.passes import scored_first
+from edge_lightning.training.passes import alive_with_others, scored_first, trained_of
+from tests.ranks import together
 from tests.test_module import gradients, relative, rollout
 from tests.test_updates import Counted
 
@@ -47,6 +49,43 @@ def test_scored_first_by_hand(scope, micro_batches, everyone, expected):
 def test_a_step_without_signal_needs_no_scores(scope):
     nobody_B = torch.zeros(6, dtype=torch.bool)
     assert scored_first(scope, [[4]], alive_B=nobody_B, group_B=GROUP_B) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (([False, False], [False], []), [[1], [], []]),  # the first of the two shortest of all ranks
+        (([False, False], [True], []), [[], [0], []]),
+        (([True, True], [False], []), [[0, 1], [], []]),
+    ],
+)
+def test_ranks_train_what_one_rank_would(wanted, expected):
+    lengths = ([5, 3], [3], [])
+
+    def work(ranks):
+        own = [SimpleNamespace(completion_ids=(7,) * length) for length in lengths[ranks.rank]]
+        return list(trained_of(range(len(own)), wanted[ranks.rank], own, ranks))
+
+    assert together(work, 3) == expected
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        (None, [[True, False], [False, False]]),
+        (Scope.RESPONSE, [[True, False], [False, False]]),
+        (Scope.GROUP, [[True, True], [True, False]]),  # group 0 is on both ranks, group 1 on the second alone
+        (Scope.STEP, [[True, True], [True, True]]),
+    ],
+)
+def test_a_unit_is_alive_where_any_rank_has_a_living_response_of_it(scope, expected):
+    alive, groups = ([True, False], [False, False]), ([0, 0], [0, 1])
+
+    def work(ranks):
+        alive_B, group_B = torch.tensor(alive[ranks.rank]), torch.tensor(groups[ranks.rank])
+        return alive_with_others(scope, alive_B, group_B, 2, ranks.all_reduce).tolist()
+
+    assert together(work, 2) == expected
 
 
 def two_alive(tied=False):

@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import yaml
 
 from edge_lightning.errors import UserError
-from edge_lightning.inspection.rollouts import read_rows, recorded_steps
+from edge_lightning.inspection.rollouts import read_rows, read_table, recorded_steps
 
 TRAINING = "training"
 COLUMNS = (
@@ -103,11 +102,11 @@ class Source:
                 text, right = row["sampled_text"], row["sampled_right"]
                 yield Answer(TRAINING, row["step"], row["problem_id"], text, right, entropy)
         for path in sorted((self.folder / "evaluation").glob("step_*/*.parquet")):
-            for row in pq.read_table(path).to_pylist():
+            for row in read_table(path).to_pylist():
                 step, right = row.get("step") or 0, row["correct"]
                 yield Answer(path.stem, step, row["problem_id"], row.get("text"), right, row.get("entropy"))
         path = self.folder / "responses.parquet"
-        for row in pq.read_table(path).to_pylist() if path.exists() else ():
+        for row in read_table(path).to_pylist() if path.exists() else ():
             yield Answer("analysis", 0, row["problem_id"], row["text"], row["correct"], row["entropy"])
 
 
@@ -134,7 +133,7 @@ def sources(folder: Path) -> list[Source]:
         if "config.yaml" in files and (
             any((here / name).is_dir() for name in ("rollouts", "evaluation")) or "responses.parquet" in files
         ):
-            config = yaml.safe_load((here / "config.yaml").read_text())
+            config = _config(here / "config.yaml")
             found.append((here, here.relative_to(folder).as_posix(), config if isinstance(config, dict) else {}))
             inside.clear()
     if not found:
@@ -149,3 +148,10 @@ def sources(folder: Path) -> list[Source]:
     times = Counter((name(config), config.get("seed", 0)) for _, _, config in found)
     alike = all(count == 1 for count in times.values())
     return [Source(here, place, name(c) if alike or place == "." else place, c) for here, place, c in found]
+
+
+def _config(path: Path) -> object:
+    try:
+        return yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: readable YAML expected, {' '.join(str(error).split())}; move the run away") from error

@@ -88,7 +88,7 @@ def run(command: str, arguments: list[str], task: Task) -> int:
         line = told(error, "a folder of the run")
         if line is None or os.environ.get(TRACEBACK):
             raise
-        print(f"edge-lightning {command}: {line}", file=sys.stderr)
+        print(f"edge-lightning {_typed(command)}: {line}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         if os.environ.get(TRACEBACK):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 from omegaconf import DictConfig
 from rich.console import Console
 
+from edge_lightning.cli.resume import read_summary
 from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.whole import whole
 
@@ -60,8 +60,7 @@ def options(step: int | None, steps_on_page: int) -> None:
 
 def _told(run: Path, steps: list[int], shown: list[int]) -> dict[str, str]:
     """The run's name where its summary has one, and a line on it."""
-    summary = run / "summary.json"
-    about = json.loads(summary.read_text()) if summary.exists() else {"status": "under way, or killed"}
+    about = read_summary(run) or {"status": "under way, or killed"}
     some = "" if len(shown) == len(steps) else f", of which {len(shown)} are here"
     told = f"{about['status']}; {len(steps)} steps on disk, {steps[0]} to {steps[-1]}{some}"
     return {"told": told} | ({"name": about["name"]} if "name" in about else {})

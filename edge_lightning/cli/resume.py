@@ -158,7 +158,7 @@ def changes(cfg: DictConfig, folder: Path) -> tuple[list[str], list[str]]:
     for key in sorted(other):
         source = _REFERENCE.fullmatch(str(written.get(key)))
         follows = source and source[1] in other and all(d.get(key) == d.get(source[1]) for d in (before, now))
-        if not follows and key not in ("resume",):
+        if not follows and key != "resume":
             free = any(key == k or key.startswith(f"{k}.") for k in MAY_CHANGE[cfg.command])
             line = f"{key} was {before.get(key)!r} in that run, {now.get(key)!r} came"
             (allowed if free else refused).append(line)
@@ -205,11 +205,19 @@ def move_aside(folder: Path) -> Path:
 
 
 def _status(folder: Path) -> str | None:
+    summary = read_summary(folder)
+    return None if summary is None else summary["status"]
+
+
+def read_summary(folder: Path) -> dict | None:
+    """summary.json of a run, with its status; None where it has not ended. Raises UserError for a damaged one."""
     summary = folder / "summary.json"
     if not summary.exists():
         return None
     try:
-        return json.loads(summary.read_text())["status"]
+        content = json.loads(summary.read_text())
+        content["status"]
+        return content
     except (ValueError, TypeError, KeyError) as error:
         reason = " ".join(str(error).split())
         raise UserError(

@@ -66,11 +66,9 @@ def read_rows(folder: Path, step: int, columns: Sequence[str] | None = None) -> 
     rows = []
     for path in sorted(folder.glob(f"step_{step:06d}_rank_*.parquet")):
         try:
-            rows += _with_verdicts(_read(path, columns))
+            rows += _with_verdicts(read_table(path, columns).to_pylist())
         except FileNotFoundError:
             continue
-        except pa.ArrowInvalid as error:
-            raise UserError(f"{path}: a parquet file of rollouts expected, {error}; move it away") from error
     return rows
 
 
@@ -94,10 +92,14 @@ def read_groups(folder: Path, steps: Sequence[int]) -> Iterator[Group]:
         yield from groups_of(read_rows(folder, step))
 
 
-def _read(path: Path, columns: Sequence[str] | None) -> list[dict]:
-    with pq.ParquetFile(path) as file:
-        there = file.schema_arrow.names
-        return file.read(columns=there if columns is None else [name for name in columns if name in there]).to_pylist()
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """A parquet file of a run, of some columns those that are there. Raises UserError where it is none."""
+    try:
+        with pq.ParquetFile(path) as file:
+            there = file.schema_arrow.names
+            return file.read(columns=there if columns is None else [name for name in columns if name in there])
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{path}: a parquet file of a run expected, {error}; move it away") from error
 
 
 def _with_verdicts(rows: list[dict]) -> list[dict]:

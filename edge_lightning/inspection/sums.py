@@ -25,7 +25,7 @@ def advantage_sums(responses: Sequence[dict]) -> list[str | None]:
     for formula in (_tied, _group_relative, _mean_baseline, _leave_one_out, _sampled_baseline):
         for values, sums in formula(rewards, sampled):
             if _near(values, recorded):
-                return [f"{text} = {_signed(value)}" for text, value in zip(sums, recorded)]
+                return [f"{text} = {signed(value)}" for text, value in zip(sums, recorded)]
     return [None] * len(responses)
 
 
@@ -42,7 +42,7 @@ def relative_entropy_sums(responses: Sequence[dict]) -> list[str | None]:
     if any(held) and not _are_bounds(unbounded, phat, held):
         return [None] * len(responses)
     return [
-        f"{_plain(p)} / {_plain(mean)} = {_plain(u)}" + (f", held at {_plain(bounded)}" if is_held else "")
+        f"{plain(p)} / {plain(mean)} = {plain(u)}" + (f", held at {plain(bounded)}" if is_held else "")
         for p, u, bounded, is_held in zip(entropies, unbounded, phat, held)
     ]
 
@@ -57,17 +57,17 @@ def final_sum(row: dict) -> str:
     advantage, tokens = row["advantage"], np.array(row["token_advantages"] or [0.0])
     lowest, highest, mean = float(tokens.min()), float(tokens.max()), float(tokens.mean())
     if not _near(lowest, highest):
-        told = f"{_signed(lowest)} to {_signed(highest)} over the tokens, mean {_signed(mean)}"
+        told = f"{signed(lowest)} to {signed(highest)} over the tokens, mean {signed(mean)}"
         if advantage == 0 or min(lowest / advantage, highest / advantage) < 0:
             return told
         least, most = sorted((lowest / advantage, highest / advantage))
-        return f"{_signed(advantage)} × w, w from {_plain(least)} to {_plain(most)}: {told}"
+        return f"{signed(advantage)} × w, w from {plain(least)} to {plain(most)}: {told}"
     phat = row["relative_entropy"]
     if phat and not _near(phat, 1.0) and advantage and _near(mean, advantage / phat):
-        return f"{_signed(advantage)} / {_plain(phat)} = {_signed(mean)}"
+        return f"{signed(advantage)} / {plain(phat)} = {signed(mean)}"
     if advantage == 0 or _near(mean, advantage):
-        return _signed(mean)
-    return f"{_signed(advantage)} × {_plain(mean / advantage)} = {_signed(mean)}"
+        return signed(mean)
+    return f"{signed(advantage)} × {plain(mean / advantage)} = {signed(mean)}"
 
 
 def _tied(rewards: np.ndarray, sampled: np.ndarray) -> Iterator[tuple[np.ndarray, list[str]]]:
@@ -81,21 +81,21 @@ def _group_relative(rewards: np.ndarray, sampled: np.ndarray) -> Iterator[tuple[
         for epsilon in EPSILONS:
             scale = rewards.std(ddof=ddof) + epsilon
             if scale > 0:
-                yield (rewards - mean) / scale, [f"({_plain(r)} - {_plain(mean)}) / {_plain(scale)}" for r in rewards]
+                yield (rewards - mean) / scale, [f"({plain(r)} - {plain(mean)}) / {plain(scale)}" for r in rewards]
 
 
 def _mean_baseline(rewards: np.ndarray, sampled: np.ndarray) -> Iterator[tuple[np.ndarray, list[str]]]:
-    yield rewards - rewards.mean(), [f"{_plain(r)} - {_plain(rewards.mean())}" for r in rewards]
+    yield rewards - rewards.mean(), [f"{plain(r)} - {plain(rewards.mean())}" for r in rewards]
 
 
 def _leave_one_out(rewards: np.ndarray, sampled: np.ndarray) -> Iterator[tuple[np.ndarray, list[str]]]:
     if len(rewards) > 1:
         others = (rewards.sum() - rewards) / (len(rewards) - 1)
-        yield rewards - others, [f"{_plain(r)} - {_plain(mean)} of the others" for r, mean in zip(rewards, others)]
+        yield rewards - others, [f"{plain(r)} - {plain(mean)} of the others" for r, mean in zip(rewards, others)]
 
 
 def _sampled_baseline(rewards: np.ndarray, sampled: np.ndarray) -> Iterator[tuple[np.ndarray, list[str]]]:
-    yield rewards - sampled.mean(), [f"{_plain(r)} - {_plain(sampled.mean())} before correction" for r in rewards]
+    yield rewards - sampled.mean(), [f"{plain(r)} - {plain(sampled.mean())} before correction" for r in rewards]
 
 
 def _are_bounds(unbounded: np.ndarray, phat: np.ndarray, held: Sequence[bool]) -> bool:
@@ -111,9 +111,9 @@ def _near(one: float | np.ndarray, other: float | np.ndarray) -> bool:
     return bool(np.allclose(one, other, rtol=NEAR, atol=NEAR))
 
 
-def _plain(value: float) -> str:
+def plain(value: float) -> str:
     return f"{value:.3f}"
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
     return f"{value + 0.0:+.3f}"

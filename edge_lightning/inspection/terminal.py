@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from edge_lightning.inspection.rollouts import Group
-from edge_lightning.inspection.sums import advantage_sums, final_sum, relative_entropy_sums
+from edge_lightning.inspection.sums import advantage_sums, final_sum, plain, relative_entropy_sums, signed
 from edge_lightning.inspection.tokens import INJECTED, WRONG_PREFIX, Piece, Reader
 from edge_lightning.report.provenance import look
 
@@ -39,8 +39,8 @@ def overview(groups: Sequence[Group]) -> Table:
             _said(group.problem_id),
             f"{group.right_sampled} / {size}",
             f"{group.right} / {size}",
-            *(_range(group, column, text) for column, text in (("advantage", _signed), ("entropy", _plain))),
-            _range(group, "relative_entropy", _plain),
+            *(_range(group, column, text) for column, text in (("advantage", signed), ("entropy", plain))),
+            _range(group, "relative_entropy", plain),
             Text(", ").join(Text(f"{count} {_words(kind)}", style=look(kind)) for kind, count in kinds.items()),
         )
     return table
@@ -74,13 +74,13 @@ def _sums(group: Group) -> Table:
         table.add_column(heading, overflow="fold")
     sums = zip(group.responses, advantage_sums(group.responses), relative_entropy_sums(group.responses))
     for row, advantage, phat in sums:
-        plain = "-" if row["relative_entropy"] is None else _plain(row["relative_entropy"])
+        recorded = "-" if row["relative_entropy"] is None else plain(row["relative_entropy"])
         table.add_row(
             str(row["response_index"]),
             Text(_words(row["provenance"]), style=look(row["provenance"])),
             _reward(row),
-            advantage or _signed(row["advantage"]),
-            phat or plain,
+            advantage or signed(row["advantage"]),
+            phat or recorded,
             Text(final_sum(row), style="bold"),
         )
     return table
@@ -155,14 +155,6 @@ def _said(text: str, style: str = "") -> Text:
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _plain(value: float) -> str:
-    return f"{value:.3f}"
-
-
-def _signed(value: float) -> str:
-    return f"{value + 0.0:+.3f}"
 
 
 def show(console: Console, groups: Sequence[Group], chosen: Group, reader: Reader) -> None:

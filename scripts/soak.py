@@ -2,6 +2,9 @@
 
 Leaves outputs/soak/TIME/ with report.md, soak.png, samples.csv, and the run itself. Exit status 1 where something grows.
 
+Memory without what is shared is looked at ten times a second: the lowest of 5 s is what the run holds between its steps,
+the highest what a step needs.
+
 The first fifth is left out: imports, caches and first rollouts take it. The rest is cut into parts of which each gives a
 mean: samples lie close together and depend on each other, means of minutes hardly do. Slopes are by Theil and Sen
 over the parts, with their 95 % interval. A series grows where the interval lies above 0 and the growth over the whole
@@ -23,9 +26,11 @@ import numpy as np
 from scipy.stats import theilslopes
 
 EVERY_S = 5.0
+LOOK_S = 0.1  # between two looks at the memory: a step of the tiny run takes .5 s, and its peak a part of that
 WARM_UP = 0.2
 PARTS = 20
-WORTH_A_WORD = {"memory, MiB": 0.02, "memory of the children, MiB": 0.02, "step, s": 0.1}  # of the median; others: one
+HELD, PEAK, OF_CHILDREN = "memory held, MiB", "memory at its peak, MiB", "memory of the children, MiB"
+WORTH_A_WORD = {HELD: 0.02, PEAK: 0.02, OF_CHILDREN: 0.02, "step, s": 0.1}  # of the median; others: one
 SAME_WORK = ("evaluation=none", "optimizer.lr=0.0")  # a policy that learns writes other responses, or none, after an hour
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -60,15 +65,24 @@ def series(name: str, hours: Sequence[float], values: Sequence[float]) -> Series
     return Series(name, *late, (slope, low, high))
 
 
-def sample(pid: int) -> dict[str, float]:
-    """Of a process: memory without what it shares, open files, threads; its children and their memory."""
+def sample(pid: int, seconds: float = EVERY_S) -> dict[str, float]:
+    """Of a process in some seconds: memory, lowest and highest; at their end open files, threads, children.
+
+    Raises:
+        OSError, KeyError: it has ended meanwhile.
+    """
+    looks, end = [], time.monotonic() + seconds
+    while not looks or time.monotonic() < end:
+        looks.append(_memory_mib(pid))
+        time.sleep(LOOK_S)
     children = _children(pid)
     return {
-        "memory, MiB": _memory_mib(pid),
+        HELD: min(looks),
+        PEAK: max(looks),
         "open files": float(len(list(Path(f"/proc/{pid}/fd").iterdir()))),
         "threads": float(_status(pid)["Threads"]),
         "child processes": float(len(children)),
-        "memory of the children, MiB": sum(map(_memory_mib, children)),
+        OF_CHILDREN: sum(map(_memory_mib, children)),
     }
 
 
@@ -111,7 +125,6 @@ def watch(minutes: float, folder: Path, overrides: Sequence[str]) -> tuple[list[
                 break
             hours.append(now / 3600)
             samples.append(found)
-            time.sleep(EVERY_S)
         ended = run.poll()
     finally:
         run.terminate()

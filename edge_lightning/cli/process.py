@@ -29,6 +29,8 @@ def prepare(cpu_threads: int | None, *, offline: bool = False) -> None:
             raise UserError(f"cpu_threads={cpu_threads}: an integer of at least 1 expected, null for all cores")
         os.environ.setdefault("OMP_NUM_THREADS", str(cpu_threads))
     os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # torch.distributed.checkpoint would unpickle anything
+    # oneDNN keeps a matrix product for each number of tokens in a prompt, 1024 of them at some 250 KiB; a pass needs five
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # vLLM's note on NUMA at each start
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

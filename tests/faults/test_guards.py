@@ -87,44 +87,49 @@ def test_token_advantages_that_are_no_numbers_stop_the_update_and_name_the_probl
 
 
 @pytest.mark.parametrize("micro_batch_tokens", [1, 10_000])
-def test_an_entropy_that_is_no_number_names_the_problem(policy, micro_batch_tokens, monkeypatch):
+@pytest.mark.parametrize(("field", "what"), [("entropies_N", "entropy"), ("logprobs_N", "log-probability")])
+def test_what_a_pass_finds_and_is_no_number_names_the_problem(policy, field, what, micro_batch_tokens, monkeypatch):
     plain = type(policy).forward
 
     def spoiled(self, batch, **settings):
         forward = plain(self, batch, **settings)
         bad_N = forward.response_N == 5
-        return replace(forward, entropies_N=forward.entropies_N.masked_fill(bad_N, torch.nan))
+        return replace(forward, **{field: getattr(forward, field).masked_fill(bad_N, torch.nan)})
 
     monkeypatch.setattr(type(policy), "forward", spoiled)
     module = Counting(policy, credit=NoCredit(), micro_batch_tokens=micro_batch_tokens)
-    with pytest.raises(UserError, match="entropy that is no finite number for problem 'second'; this update was not made"):
+    with pytest.raises(UserError, match=f"{what} that is no finite number for problem 'second'; this update was not made"):
+        module.training_step(named(), 0)
+
+
+class Objective:
+    """A loss to which a function of a response's log-probabilities is added."""
+
+    def __init__(self, plain, response, spoil):
+        self.plain, self.response, self.spoil = plain, response, spoil
+
+    def __getattr__(self, name):
+        return getattr(self.plain, name)
+
+    def __call__(self, forward, advantages_N, tokens, totals, **given):
+        loss = self.plain(forward, advantages_N, tokens, totals, **given)
+        if self.response in tokens.responses:
+            here_N = tokens.response_N == self.response
+            loss = replace(loss, terms_N=torch.where(here_N, loss.terms_N + self.spoil(forward.logprobs_N), loss.terms_N))
+        return loss
+
+
+def test_a_loss_that_is_no_number_names_the_problem(policy):
+    module = Counting(policy, credit=NoCredit())
+    module.objective = Objective(module.objective, 1, lambda logprobs_N: logprobs_N * torch.inf)
+    with pytest.raises(UserError, match="loss that is no finite number for problem 'first'; this update was not made"):
         module.training_step(named(), 0)
 
 
 def test_a_gradient_that_is_no_number_is_traced_to_the_response_it_comes_from(policy):
-    class Exploding(Counting):
-        """The loss is a number, its gradient for response 4 is not: sqrt at 0."""
-
-        def manual_backward(self, loss):
-            loss.backward()
-
-    class Objective:
-        def __init__(self, plain):
-            self.plain = plain
-
-        def __getattr__(self, name):
-            return getattr(self.plain, name)
-
-        def __call__(self, forward, advantages_N, tokens, totals, **given):
-            loss = self.plain(forward, advantages_N, tokens, totals, **given)
-            if 4 in tokens.responses:
-                here_N = tokens.response_N == tokens.responses.index(4)
-                spoiled_N = loss.terms_N + (forward.logprobs_N * 0.0).abs().sqrt()
-                loss = replace(loss, terms_N=torch.where(here_N, spoiled_N, loss.terms_N))
-            return loss
-
-    module = Exploding(policy, credit=NoCredit())
-    module.objective = Objective(module.objective)
+    """The loss is a number, its gradient for response 4 is not: sqrt at 0."""
+    module = Counting(policy, credit=NoCredit())
+    module.objective = Objective(module.objective, 4, lambda logprobs_N: (logprobs_N * 0.0).abs().sqrt())
     before = weights(policy)
     with pytest.raises(UserError, match=r"gradient norm nan, from problem 'second'; this update was not made"):
         module.training_step(named(), 0)

@@ -90,6 +90,11 @@ def small_files(folder: Path) -> None:
     do_at("sampled", 7, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, resource.RLIM_INFINITY)))
 
 
+def no_place_for_the_policy(folder: Path) -> None:
+    """All steps are made, and the folder of the trained policy is one of the kernel's own."""
+    (folder / "checkpoints" / "hf").symlink_to("/sys/kernel")
+
+
 # what happens, what is said, how many updates were made until then, how many steps of them are kept
 FAULTS = [
     (read_only, "step_000002_rank_0.parquet: Permission denied; make it writable", 3, 2),
@@ -97,6 +102,7 @@ FAULTS = [
     (dead_engine, "HfEngine failed in generating for problems 'train-", 4, 4),
     (little_memory, "memory ran short (", 5, 5),
     (small_files, "checkpoints/last.ckpt: File too large; raise the limit on file sizes", 8, 6),
+    (no_place_for_the_policy, "checkpoints/hf/config.json: Permission denied; make it writable", 8, 8),
 ]
 
 
@@ -126,6 +132,8 @@ def test_what_the_machine_refuses_stops_a_run_in_one_line_and_loses_nothing(tmp_
         if prepare is read_only:
             (folder / "rollouts").unlink()
             (folder / "kept").rename(folder / "rollouts")
+        if prepare is no_place_for_the_policy:
+            (folder / "checkpoints" / "hf").unlink()
         assert not list(folder.rglob("*.part"))
         assert len(metrics(folder)) >= kept
     assert run_child(folder, (*LINE, "resume=auto"))[0] == 0

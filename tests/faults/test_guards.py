@@ -178,26 +178,28 @@ class Display:
 def test_a_run_that_learns_nothing_says_so_once_each_n_steps_and_why():
     from types import SimpleNamespace
 
-    tied = rollout(rights=(1, 1, 1, 0, 0, 0))
-    told = rollout(rights=(1, 0, 0, 0, 0, 0))
+    tied, told = rollout(rights=(1, 1, 1, 0, 0, 0)), rollout(rights=(1, 0, 0, 0, 0, 0))
+    wrong, right = rollout(rights=(0,) * 6), rollout(rights=(1,) * 6)
     watch = SignalWatch(display=Display(), after_n_steps=3)
 
-    def see(step, number, advantage):
+    def see(step, number, advantage=0.0):
         update = SimpleNamespace(token_advantages_N=torch.tensor([0.0, advantage]))
         module = SimpleNamespace(update=update)
         watch.on_train_batch_end(SimpleNamespace(is_global_zero=True), module, None, replace(step, step=number), number)
 
-    see(tied, 0, 0.0)
-    see(tied, 1, 0.0)
+    for number, step in enumerate((tied, tied)):
+        see(step, number)
     see(told, 2, 0.5)
-    for number in range(3, 8):
-        see(tied, number, 0.0)
+    for number, step in enumerate((tied, wrong, tied, right, right), start=3):
+        see(step, number)
     assert watch.display.lines == [
-        "steps 3 to 5: nothing was learned, since in none of 6 groups did rewards differ (3 all wrong, 3 all right); take "
-        "harder problems, raise rollout.group_size or rollout.temperature, or set correction=gec"
+        "steps 3 to 5: nothing was learned, since in none of 6 groups did rewards differ (4 all wrong, 2 all right); take "
+        "easier problems, raise rollout.group_size or rollout.temperature, or set correction=gec"
     ]
     resumed = SignalWatch(display=Display(), after_n_steps=3)
     resumed.load_state_dict(watch.state_dict())
     watch = resumed
-    see(tied, 8, 0.0)
-    assert [line.split(":")[0] for line in resumed.display.lines] == ["steps 3 to 8"]
+    see(right, 8)
+    assert [line.split("; ")[1][:11] for line in resumed.display.lines] == ["take harder"]
+    assert "steps 3 to 8: nothing was learned, since in none of 12 groups did" in resumed.display.lines[0]
+    assert "(4 all wrong, 8 all right)" in resumed.display.lines[0]

@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from edge_lightning.attention import PACKED, layout_of
 from edge_lightning.errors import UserError
+from edge_lightning.hub import look_on_disk_where_nothing_answers
 from edge_lightning.head import compute_dtype, logprobs_and_entropies
 from edge_lightning.layers import is_compiled
 from edge_lightning.lora import LowRankAdapters
@@ -51,6 +52,8 @@ class Policy(nn.Module):
             UserError: nothing is there, or the model needs what the packed pass does not do, or code of its own.
         """
         code = {"trust_remote_code": trust_remote_code}  # None would ask on the terminal
+        if not Path(path).is_dir():
+            look_on_disk_where_nothing_answers()
         try:
             tokenizer = AutoTokenizer.from_pretrained(path, **code)
             model = AutoModelForCausalLM.from_pretrained(

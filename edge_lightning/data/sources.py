@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_lightning.errors import UserError
+from edge_lightning.hub import look_on_disk_where_nothing_answers
 
 Row = tuple[str, dict[str, Any] | str]  # place; the row, or why it can't be read
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".parquet", ".csv", ".tsv")
@@ -157,8 +158,11 @@ def _saved(path: Path, split: str | None, key: str) -> Iterator[Row]:
 
 def _hub(path: str, split: str, subset: str | None, revision: str | None, key: str) -> Iterator[Row]:
     import datasets
+    from huggingface_hub import constants
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
+    look_on_disk_where_nothing_answers()
+    datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE  # which it read when it was imported
     try:
         found = datasets.load_dataset(path, subset, split=split, revision=revision)
     except (OSError, ValueError, HfHubHTTPError, HFValidationError, datasets.exceptions.DatasetsError) as error:

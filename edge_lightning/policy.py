@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from edge_lightning.attention import PACKED, layout_of
 from edge_lightning.errors import UserError
-from edge_lightning.hub import look_on_disk_where_nothing_answers
 from edge_lightning.head import compute_dtype, logprobs_and_entropies
+from edge_lightning.hub import look_on_disk_where_nothing_answers
 from edge_lightning.layers import is_compiled
 from edge_lightning.lora import LowRankAdapters
 from edge_lightning.padding import padding_entropies

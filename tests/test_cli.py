@@ -1,28 +1,23 @@
-"""The command line: what a user can get wrong is one clear line before anything is trained; what it prints is true."""
+"""The command line: what a user can get wrong is one clear line before anything is trained."""
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
-import yaml
-from hydra import compose, initialize_config_dir
-from hydra.utils import get_object, instantiate
+import torch
 from omegaconf import OmegaConf
 
-from edge_lightning.cli import COMMANDS, USAGE, hydra_app
+from edge_lightning.cli import hydra_app
 from edge_lightning.cli.analyze import analyze
+from edge_lightning.cli.checks import check_devices
 from edge_lightning.cli.fit import fit
 from edge_lightning.cli.grade import grade
-from edge_lightning.cli.hydra_app import CONF, help_text
 from edge_lightning.cli.inspect import inspect
 from edge_lightning.cli.report import report
-from edge_lightning.cli.schema import check
 from edge_lightning.cli.screen import screen
 from edge_lightning.cli.validate import validate
+from edge_lightning.errors import UserError
 
-ABLATIONS = sorted(path.stem for path in CONF.glob("ablation/*.yaml"))
 TASKS = {
     "fit": fit,
     "validate": validate,
@@ -289,142 +284,24 @@ def test_what_a_grading_cannot_do_is_one_line(line, message, tmp_path, capfd):
     assert re.search(message, refusal("grade", line, tmp_path / "run", capfd))
 
 
-def command(*arguments):
-    return subprocess.run([sys.executable, "-m", "edge_lightning", *arguments], capture_output=True, text=True)
-
-
 @pytest.mark.parametrize(
-    ("arguments", "status", "message"),
+    ("found", "accelerator", "devices", "message"),
     [
-        (
-            ["train"],
-            2,
-            "edge-lightning: no command 'train'; one of fit, validate, analyze, screen, grade, report, inspect expected\n",
-        ),
-        (
-            ["fit", "ablation=none"],
-            1,
-            f"edge-lightning fit: ablation=none: one of {', '.join(ABLATIONS)} expected\n",
-        ),
+        (0, "gpu", 1, "trainer.accelerator=gpu: a GPU expected, torch .* finds none; set trainer.accelerator=cpu"),
+        (0, "cuda", "auto", "trainer.accelerator=cuda: a GPU expected"),
+        (2, "auto", 8, "trainer.devices=8: at most the 2 GPUs of this machine expected; set trainer.devices=2"),
+        (2, "gpu", 3, "trainer.devices=3: at most the 2 GPUs"),
+        (0, "auto", 8, None),  # processes on CPU cores
+        (2, "cpu", 8, None),
+        (2, "gpu", 2, None),
+        (2, "gpu", "auto", None),
     ],
 )
-def test_a_process_that_refuses_says_so_in_one_line(arguments, status, message):
-    done = command(*arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (status, "", message)
-
-
-@pytest.mark.slow
-def test_a_process_that_refuses_after_it_has_loaded_everything_says_one_line_too():
-    done = command("fit", "rollout.group_size=1", "hydra.run.dir=late")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("edge-lightning fit: rollout.group_size=1: at least 2 expected")
-    assert done.stderr.count("\n") == 1
-
-
-def test_help_of_the_program_is_short_and_names_every_command():
-    done = command("--help")
-    assert (done.returncode, done.stdout) == (0, USAGE)
-    assert len(USAGE.splitlines()) < 50
-    named = re.findall(r"^  (\w+) {2,}", USAGE, re.MULTILINE)
-    assert named == list(TASKS) == list(COMMANDS)
-    assert {*named, "analyze_records"} == {path.stem for path in CONF.glob("*.yaml")}  # that one is analyze of a folder
-
-
-def listed(name):
-    if "groups:\n" not in help_text(name):
-        return {}
-    groups = help_text(name).split("groups:\n")[1].split("\n\n")[0]
-    return {line.split()[0]: line.split(maxsplit=1)[1].split(", ") for line in groups.splitlines()}
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_help_of_a_command_is_short_and_lists_what_there_is(name, capfd):
-    assert hydra_app.run(name, ["--help"], None) == 0
-    assert capfd.readouterr().out == help_text(name)
-    assert len(help_text(name).splitlines()) < 50
-    defaults = [
-        next(iter(entry)) for entry in yaml.safe_load((CONF / f"{name}.yaml").read_text())["defaults"] if entry != "_self_"
-    ]
-    groups = {group for group in defaults if not group.startswith("override ")}
-    assert listed(name).keys() == groups
-    for group, options in listed(name).items():
-        assert options == sorted(path.stem for path in (CONF / group).glob("*.yaml"))
-
-
-def test_every_key_that_a_usage_line_shows_exists(capfd):
-    for line in re.findall(rf"edge-lightning ({'|'.join(COMMANDS)}) (.*)", USAGE):
-        overrides = [word for word in line[1].split() if "=" in word and not word.startswith("resume=")]
-        overrides = [re.sub(",.*", "", word) for word in overrides]
-        assert hydra_app.run(line[0], [*overrides, "--cfg", "job"], None) == 0
-    capfd.readouterr()
-
-
-def test_cfg_job_prints_the_whole_configuration_resolved(capfd):
-    assert hydra_app.run("fit", ["--cfg", "job", "seed=3", "ablation=force_r"], None) == 0
-    printed = capfd.readouterr().out
-    assert "${" not in printed
-    cfg = yaml.safe_load(printed)
-    assert cfg["name"] == "force_r-arithmetic_hard-tiny-seed3"
-    assert cfg["datamodule"]["seed"] == 3
-    assert (cfg["correction"]["reflect"], cfg["correction"]["answer"]) == (1.0, 0.0)
-    assert cfg["credit"] == {"_target_": "edge_lightning.credit.none.NoCredit"}
-    assert cfg["correction"]["reflection_limit"] == cfg["rollout"]["reflection_limit"]
-
-
-def composed(name, *overrides):
-    with initialize_config_dir(str(CONF), version_base=None):
-        return compose(name, list(overrides))
-
-
-def options():
-    return [(path.parent.name, path.stem) for path in sorted(CONF.glob("*/*.yaml"))]
-
-
-MISSING = {("model", "local"): "model.path=x", ("data", "math_json"): "data.problem_set.path=x"}
-
-
-@pytest.mark.parametrize(("group", "option"), options(), ids=str)
-def test_every_option_composes_and_has_the_arguments_of_its_constructor(group, option):
-    name = next(name for name in TASKS if f"  - {group}:" in (CONF / f"{name}.yaml").read_text())
-    of_command = {"screen": ["data.problem_set.path=x", "model.path=x"], "analyze": ["ckpt=x"]}
-    given = of_command.get(name, [MISSING.get((group, option))])
-    cfg = composed(name, f"{group}={option}", *filter(None, given))
-    check(cfg)
-    if group in ("ablation", "fidelity", "run_folder", "strategy", "rollout"):
+def test_gpus_that_are_not_there_are_one_line(found, accelerator, devices, message, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: found)
+    trainer = OmegaConf.create({"accelerator": accelerator, "devices": devices})
+    if message is None:
+        check_devices(trainer)
         return
-    node = OmegaConf.to_container(cfg, resolve=True)[group if group != "experiment" else "ablation"]
-    assert node["name"] if group in ("model", "data", "evaluation", "experiment") else targets(node), "builds nothing"
-    for target in targets(node):
-        get_object(target)
-
-
-def targets(node):
-    if isinstance(node, dict):
-        yield from [node["_target_"]] if "_target_" in node else []
-        for value in node.values():
-            yield from targets(value)
-
-
-CHEAP = ("prompt", "correction", "advantage", "credit", "objective", "reward", "optimizer", "schedule", "engine")
-
-
-@pytest.mark.parametrize(("group", "option"), [o for o in options() if o[0] in CHEAP], ids=str)
-def test_every_stage_can_be_built_as_it_stands(group, option):
-    built = instantiate(composed("fit", f"{group}={option}")[group])
-    assert callable(built.prepare if group == "credit" else built)
-
-
-@pytest.mark.parametrize("option", sorted(path.stem for path in (CONF / "evaluation").glob("*.yaml")))
-def test_every_evaluation_can_be_built_as_it_stands(option):
-    cfg = composed("fit", f"evaluation={option}")
-    for name, node in cfg.evaluation.benchmarks.items():
-        node.problem_set = None  # the public data may not be here; tests/test_benchmark.py reads them
-        assert instantiate(node, _convert_="all").name == name
-        assert cfg.evaluation.monitor.split("/")[1] in (name, "average")
-
-
-@pytest.mark.parametrize("name", ["default", "paper"])
-def test_a_group_on_the_command_line_wins_over_the_ablation(name):
-    cfg = composed("fit", "ablation=grpo", "credit=eda", f"rollout={name}")
-    assert cfg.credit._target_.endswith("EntropyDrivenAdvantage")
-    assert cfg.correction._target_.endswith("NoCorrection")
+    with pytest.raises(UserError, match=message):
+        check_devices(trainer)

@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.cli.checks import (
     check_credit,
+    check_devices,
     check_model,
     check_optimizer,
     check_processes,
@@ -64,6 +65,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         purge_step: on resume, the step from which the tensorboard files are void.
     """
     check_values(cfg)
+    check_devices(cfg.trainer)
     advantage = instantiate(cfg.advantage)
     check_group_size(advantage, cfg.rollout.group_size)
     problem_set = build_problem_set(cfg)

@@ -178,6 +178,23 @@ def names_a_folder(path: str) -> bool:
     return Path(path).is_dir() or path.startswith(("/", ".", "~")) or path.count("/") > 1
 
 
+def check_devices(trainer: DictConfig) -> None:
+    """Raise UserError for GPUs that are not there, before a policy is loaded or a hub is asked for one."""
+    if trainer.accelerator not in ("auto", "gpu", "cuda"):
+        return
+    found = torch.cuda.device_count()
+    if not found and trainer.accelerator != "auto":
+        raise UserError(
+            f"trainer.accelerator={trainer.accelerator}: a GPU expected, torch {torch.__version__} finds none; "
+            "set trainer.accelerator=cpu, or look at the driver and at torch's build"
+        )
+    if found and isinstance(trainer.devices, int) and trainer.devices > found:
+        raise UserError(
+            f"trainer.devices={trainer.devices}: at most the {found} GPUs of this machine expected; "
+            f"set trainer.devices={found}"
+        )
+
+
 def check_processes(trainer: L.Trainer, cfg: DictConfig, module: PolicyModule) -> None:
     """Raise UserError where several processes have no strategy, or not a response each, or can't do what was asked for."""
     count, rollout = trainer.world_size, cfg.rollout

@@ -73,6 +73,8 @@ def test_a_run_that_is_interrupted_twice_ends_as_the_unbroken_one(unbroken, tmp_
     assert here("fit", folder, *LINE) == 1
     assert f"interrupted after 1 of 4 steps, 1 of them in {folder}/checkpoints/last.ckpt" in capfd.readouterr().err
     assert (summary(folder)["status"], summary(folder)["steps"]) == ("interrupted", 1)
+    # as a second process left it, which a run of one will not write again
+    shutil.copy(folder / "rollouts" / "step_000000_rank_0.parquet", folder / "rollouts" / "step_000002_rank_1.parquet")
     stop_at(3, press_control_c)
     assert here("fit", folder, f"resume={folder}") == 1
     err = capfd.readouterr().err

@@ -89,6 +89,9 @@ def test_a_relative_entropy_of_another_mean_is_not_explained_by_this_one():
     assert relative_entropy_sums(entropies((0.1, None), (0.3, 1.0))) == [None, None]
 
 
+OWN = "credit has a signal of its own here"
+
+
 def test_the_final_advantage_is_worked_out():
     assert final(-1.0, [-2.0, -2.0], 0.5) == "-1.000 / 0.500 = -2.000"
     assert final(1.0, [1.0, 1.0], 0.5) == "+1.000"  # credit.advantages=negative leaves it
@@ -97,8 +100,9 @@ def test_the_final_advantage_is_worked_out():
     assert final(-2.0, [-1.0, -3.0]) == "-2.000 × w, w from 0.500 to 1.500: -3.000 to -1.000 over the tokens, mean -2.000"
     assert final(1.0, [0.0, 0.0]) == "+1.000 × 0.000 = +0.000"
     assert final(2.0, [0.0, 2.0]) == "+2.000 × w, w from 0.000 to 1.000: +0.000 to +2.000 over the tokens, mean +1.000"
-    assert final(1.0, [-0.5, 1.5]) == "-0.500 to +1.500 over the tokens, mean +0.500"  # added to, not weighed
-    assert final(0.0, [-0.5, 1.5]) == "-0.500 to +1.500 over the tokens, mean +0.500"
+    assert final(1.0, [-0.5, 1.5]) == f"-0.500 to +1.500 over the tokens, mean +0.500, {OWN}"  # added to, not weighed
+    assert final(0.0, [-0.5, 1.5]) == f"-0.500 to +1.500 over the tokens, mean +0.500, {OWN}"  # a tied group
+    assert final(0.0, [0.5, 0.5]) == f"+0.500, {OWN}"
 
 
 def test_groups_are_read_over_ranks_and_in_order(folder):

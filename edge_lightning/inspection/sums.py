@@ -14,6 +14,7 @@ import numpy as np
 
 NEAR = 1e-4  # relative, or absolute below 1: the record has 32-bit floats
 EPSILONS = (0.0, 1e-4)  # of the paper, and of its released code
+OWN_SIGNAL = "credit has a signal of its own here"
 Formula = Callable[[np.ndarray, np.ndarray], Iterator[tuple[np.ndarray, list[str]]]]  # rewards after and before correction
 
 
@@ -51,20 +52,22 @@ def final_sum(row: dict) -> str:
     """What credit made of the advantage, over the response's tokens.
 
     With one value: `+1.291 / 0.500 = +2.582` where it is A / Phat, else `+1.291 x 1.000 = +1.291`. With several: the weights
-    w_t = A_t / A, from the least to the largest, and the mean of A_t. Where some token goes against A, credit has added a
-    signal of its own (EP-GRPO), and what it made is no weight.
+    w_t = A_t / A, from the least to the largest, and the mean of A_t. Where some token goes against A, or has an advantage
+    and A is 0, credit has a signal of its own (EP-GRPO, RL-ZVP), which is no weight.
     """
     advantage, tokens = row["advantage"], np.array(row["token_advantages"] or [0.0])
     lowest, highest, mean = float(tokens.min()), float(tokens.max()), float(tokens.mean())
     if not _near(lowest, highest):
         told = f"{signed(lowest)} to {signed(highest)} over the tokens, mean {signed(mean)}"
         if advantage == 0 or min(lowest / advantage, highest / advantage) < 0:
-            return told
+            return f"{told}, {OWN_SIGNAL}"
         least, most = sorted((lowest / advantage, highest / advantage))
         return f"{signed(advantage)} × w, w from {plain(least)} to {plain(most)}: {told}"
     phat = row["relative_entropy"]
     if phat and not _near(phat, 1.0) and advantage and _near(mean, advantage / phat):
         return f"{signed(advantage)} / {plain(phat)} = {signed(mean)}"
+    if advantage == 0 and mean:
+        return f"{signed(mean)}, {OWN_SIGNAL}"
     if advantage == 0 or _near(mean, advantage):
         return signed(mean)
     return f"{signed(advantage)} × {plain(mean / advantage)} = {signed(mean)}"

@@ -89,7 +89,7 @@ def test_a_relative_entropy_of_another_mean_is_not_explained_by_this_one():
     assert relative_entropy_sums(entropies((0.1, None), (0.3, 1.0))) == [None, None]
 
 
-OWN = "credit has a signal of its own here"
+OWN = "credit's own signal"
 
 
 def test_the_final_advantage_is_worked_out():

@@ -14,7 +14,7 @@ import numpy as np
 
 NEAR = 1e-4  # relative, or absolute below 1: the record has 32-bit floats
 EPSILONS = (0.0, 1e-4)  # of the paper, and of its released code
-OWN_SIGNAL = "credit has a signal of its own here"
+OWN_SIGNAL = "credit's own signal"
 Formula = Callable[[np.ndarray, np.ndarray], Iterator[tuple[np.ndarray, list[str]]]]  # rewards after and before correction
 
 

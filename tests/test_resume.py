@@ -73,8 +73,9 @@ def test_a_run_that_is_interrupted_twice_ends_as_the_unbroken_one(unbroken, tmp_
     assert here("fit", folder, *LINE) == 1
     assert f"interrupted after 1 of 4 steps, 1 of them in {folder}/checkpoints/last.ckpt" in capfd.readouterr().err
     assert (summary(folder)["status"], summary(folder)["steps"]) == ("interrupted", 1)
-    # as a second process left it, which a run of one will not write again
+    # as a run of two processes with other evaluations left it, and this one will not write it again
     shutil.copy(folder / "rollouts" / "step_000000_rank_0.parquet", folder / "rollouts" / "step_000002_rank_1.parquet")
+    shutil.copytree(folder / "evaluation" / "step_000000", folder / "evaluation" / "step_000003")
     stop_at(3, press_control_c)
     assert here("fit", folder, f"resume={folder}") == 1
     err = capfd.readouterr().err
@@ -83,6 +84,7 @@ def test_a_run_that_is_interrupted_twice_ends_as_the_unbroken_one(unbroken, tmp_
     stop_at(-1, press_control_c)
     assert here("fit", folder, f"resume={folder}") == 0
     assert_same_run(unbroken, folder)
+    assert sorted(place.name for place in (folder / "evaluation").iterdir()) == ["step_000000", "step_000002", "step_000004"]
 
 
 def test_a_terminated_run_says_so_and_goes_on(unbroken, tmp_path, stop_at, capfd):

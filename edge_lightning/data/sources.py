@@ -158,11 +158,9 @@ def _saved(path: Path, split: str | None, key: str) -> Iterator[Row]:
 
 def _hub(path: str, split: str, subset: str | None, revision: str | None, key: str) -> Iterator[Row]:
     import datasets
-    from huggingface_hub import constants
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     look_on_disk_where_nothing_answers()
-    datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE  # which it read when it was imported
     try:
         found = datasets.load_dataset(path, subset, split=split, revision=revision)
     except (OSError, ValueError, HfHubHTTPError, HFValidationError, datasets.exceptions.DatasetsError) as error:

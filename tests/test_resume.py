@@ -10,6 +10,7 @@ import pytest
 from edge_lightning.cli.fit import fit
 from edge_lightning.cli.hydra_app import run
 from edge_lightning.experience import Pipeline
+from edge_lightning.training.evaluation_callback import EvaluationCallback
 from tests.run_record import EVALUATION, SMALL, TINY, assert_same_run, checkpoint, here, metrics, rollouts, summary, weights
 
 pytestmark = pytest.mark.slow
@@ -96,6 +97,18 @@ def test_a_terminated_run_says_so_and_goes_on(unbroken, tmp_path, stop_at, capfd
     stop_at(-1, press_control_c)
     assert here("fit", folder, f"resume={folder}") == 0
     assert_same_run(unbroken, folder)
+
+
+def test_a_checkpoint_stands_in_front_of_each_evaluation(tmp_path, monkeypatch):
+    plain, found = EvaluationCallback._evaluate, []
+
+    def evaluate(self, trainer, pl_module):
+        found.append((trainer.global_step, trainer.global_step and checkpoint(tmp_path)["global_step"]))
+        plain(self, trainer, pl_module)
+
+    monkeypatch.setattr(EvaluationCallback, "_evaluate", evaluate)
+    assert here("fit", tmp_path, *LINE, "callbacks.last_checkpoint.every_n_steps=25") == 0
+    assert found == [(0, 0), (2, 2), (4, 4)]
 
 
 def test_a_run_that_fails_is_recorded_as_failed(tmp_path, stop_at):

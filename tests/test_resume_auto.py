@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from edge_lightning.cli.resume import claimed
 from tests.run_record import SMALL, checkpoint, here, metrics, summary
 from tests.test_resume import handler_of_interrupts, press_control_c, stop_at  # noqa: F401
 
@@ -22,14 +23,14 @@ def stopped(tmp_path, stop_at):  # noqa: F811
     return folder
 
 
-def auto(stopped, capfd, *overrides):
-    """Where the run would go whose line gives no folder: what resume=auto makes of it."""
+def auto(stopped, capfd, *overrides, at=None):
+    """What resume=auto makes of a line whose run would go to `at`, or beside `stopped`."""
     from edge_lightning.cli.hydra_app import _composed
     from edge_lightning.cli.resume_auto import resume_auto
 
     def compose(given):
         cfg = _composed("fit", given)
-        cfg.hydra.run.dir = str(stopped.parent / "2026-09-09_00-00-00")
+        cfg.hydra.run.dir = str(at or stopped.parent / "2026-09-09_00-00-00")
         return cfg
 
     found = resume_auto(["engine=hf", *LINE, *overrides, "resume=auto"], compose)
@@ -51,8 +52,18 @@ def test_the_newest_unfinished_run_of_the_line_is_gone_on_with(stopped, capfd):
         found, said = auto(stopped, capfd, other)
         assert not any(o.startswith("resume=") for o in found)
         assert said.endswith("resume=auto: no unfinished run of this line; beginning one\n")
+    with claimed(stopped):  # another process is at work in it
+        assert auto(stopped, capfd)[0][-3] == f"resume='{older}'"
+    assert auto(stopped, capfd)[0][-3] == f"resume='{stopped}'"
     shutil.rmtree(stopped / "checkpoints")
     assert auto(stopped, capfd)[0][-3] == f"resume='{older}'"
+
+
+def test_a_line_with_a_folder_of_its_own_looks_at_that_alone(stopped, capfd):
+    for folder, goes_on in ((stopped.parent / "another", False), (stopped, True)):
+        found, said = auto(folder, capfd, f"hydra.run.dir={folder}", at=folder)
+        assert (f"resume='{folder}'" in found) is goes_on
+        assert ("no unfinished run of this line" in said) is not goes_on
 
 
 def test_what_ended_before_its_first_checkpoint_is_moved_aside_and_begun_again(tmp_path, stop_at, capfd):  # noqa: F811

@@ -190,10 +190,13 @@ def test_the_last_checkpoint_is_that_of_the_last_step(tmp_path):
     assert [path.name for path in (tmp_path / "checkpoints").glob("last*")] == ["last.ckpt"]
 
 
-def test_a_second_run_in_the_same_folder_is_refused(unbroken, copy, capfd):
-    assert here("fit", copy, *LINE, "seed=1") == 1
-    assert f"hydra.run.dir={copy}: the record of a run is there already" in capfd.readouterr().err
-    assert_same_run(unbroken, copy)
+def test_a_second_run_in_the_same_folder_is_refused_however_the_first_ended(unbroken, copy, capfd):
+    for gone in ("nothing", "summary.json", "metrics.csv"):  # of a run that was killed, and killed in its first evaluation
+        (copy / gone).unlink(missing_ok=True)
+        assert here("fit", copy, *LINE, "seed=1") == 1
+        assert f"hydra.run.dir={copy}: the record of a run is there already" in capfd.readouterr().err
+    assert weights(copy) == weights(unbroken)
+    assert rollouts(copy).equals(rollouts(unbroken))
 
 
 @pytest.mark.parametrize("place", ["", "checkpoints/hf"])

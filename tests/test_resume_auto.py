@@ -78,9 +78,10 @@ def test_what_ended_before_its_first_checkpoint_is_moved_aside_and_begun_again(t
 
 
 def test_changed_keys_are_listed_and_all_that_may_not_change_are_refused(stopped, capfd):
-    assert here("fit", stopped, f"resume={stopped}", "seed=1", "data=arithmetic_moderate") == 1
+    assert here("fit", stopped, f"resume={stopped}", "seed=1", "data=arithmetic_moderate", "model.dtype=bfloat16") == 1
     refused = capfd.readouterr().err
     assert "seed was 0 in that run, 1 came" in refused
+    assert "model.dtype was 'float32' in that run, 'bfloat16' came" in refused
     assert "data.name was 'arithmetic_hard' in that run, 'arithmetic_moderate' came" in refused
     assert refused.count("\n") == 1
     capfd.readouterr()

@@ -9,7 +9,7 @@ STAGES = ("data", "prompts", "rewards", "correction", "advantage", "credit", "ob
 FLOORS = {
     0: (
         *("types", "tokens", "masking", "order_statistics", "seeds", "errors"),
-        *("stopwatch", "collective", "versions", "whole"),
+        *("stopwatch", "collective", "versions", "whole", "hub"),
     ),
     1: STAGES,
     2: ("engine", "policy", "attention", "head", "packing", "padding", "scoring", "tiny", "lora", "layers", "sharding"),

@@ -93,6 +93,11 @@ def test_the_recorded_configuration_is_resolved_and_makes_the_same_run(unbroken)
     assert (cfg["steps"], cfg["datamodule"]["steps"], cfg["schedule"]["num_training_steps"]) == (STEPS,) * 3
 
 
+def test_the_summary_has_what_a_report_reads(unbroken):
+    keys = {"command", "ablation", "model", "data", "seed", "overrides", "status", "before", "after", "evaluated_steps"}
+    assert keys <= summary(unbroken).keys()
+
+
 def test_the_summary_says_what_the_run_was_and_what_came_of_it(unbroken):
     found = summary(unbroken)
     assert (found["command"], found["ablation"], found["seed"], found["status"]) == ("fit", "full", 0, "finished")

@@ -1,6 +1,10 @@
+"""The memory of a key-value cache, by hand, and what is said of too little."""
+
 from types import SimpleNamespace
 
-from edge_lightning.engine.kv_cache import MOST_BYTES, kv_cache_bytes
+import pytest
+
+from edge_lightning.engine.kv_cache import MOST_BYTES, kv_cache_bytes, refusal
 
 
 def config(**changes):
@@ -28,3 +32,32 @@ def test_a_model_may_name_its_head_size_and_have_as_many_key_as_query_heads():
     assert (
         kv_cache_bytes(odd, sequences=1, max_model_len=128, block_size=128, dtype="float32") == 2 * 128 * 3 * 2 * 4 * 64 * 4
     )
+
+
+SMALL = (
+    "To serve at least one request with the model's max seq len (201), (0.0 GiB KV cache is needed. the estimated maximum "
+    "model length is 32. Try increasing `gpu_memory_utilization` (which also controls CPU memory)."
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "memory", "ends"),
+    [
+        (SMALL, {"kv_cache_memory_bytes": 99}, "length is 32; raise engine.kv_cache_gib, or lower rollout.response_limit"),
+        (
+            SMALL,
+            {"gpu_memory_utilization": 0.1},
+            "is 32; raise engine.gpu_memory_utilization, or lower rollout.response_limit",
+        ),
+        (
+            "No supported\narchitecture [type=value_error, input=...]",
+            {"kv_cache_memory_bytes": 99},
+            "No supported architecture",
+        ),
+    ],
+)
+def test_a_cache_that_is_too_small_names_the_key_of_ours(said, memory, ends):
+    line = refusal(ValueError(said), 201, memory)
+    assert line.startswith(f"vLLM refuses engine.max_model_len=201 with {memory}: ")
+    assert line.endswith(ends)
+    assert "Try increasing" not in line

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from edge_lightning.engine import weight_push
 from edge_lightning.engine.base import require_stall, require_version
 from edge_lightning.engine.engine_log import EngineLog
-from edge_lightning.engine.kv_cache import kv_cache_bytes
+from edge_lightning.engine.kv_cache import kv_cache_bytes, refusal
 from edge_lightning.engine.limits import allowed_tokens
 from edge_lightning.engine.process_state import engine_side
 from edge_lightning.engine.torchvision import refuse_broken_torchvision
@@ -143,8 +143,7 @@ class VllmEngine:
                     **whole_prompts,
                 )
             except ValueError as error:
-                reason = " ".join(str(error).split(" [type=")[0].split())  # without pydantic's dump of the input
-                raise UserError(f"vLLM refuses engine.max_model_len={max_model_len} with {memory}: {reason}") from error
+                raise UserError(refusal(error, max_model_len, memory)) from error
         beat_after(self._llm.llm_engine, "step", self)
         # Until it is closed, an engine must not be collected: it would take the trainer's process group with it.
         atexit.register(self.close)

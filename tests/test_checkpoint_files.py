@@ -22,6 +22,7 @@ from edge_lightning.training.checkpoint_files import (
     weights,
     write,
 )
+from edge_lightning.training.plain import refuse_code
 
 
 class Exploit:
@@ -147,6 +148,18 @@ def test_one_in_shards_is_read_without_running_code(run, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="values that only running its code would make came"):
         read(path, run)
     assert not made.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["torch load", "torch hub.load", "pathlib Path.home", "builtins eval", "torch.serialization load", "os system"]
+)
+def test_no_name_is_taken_but_those_of_values(tmp_path, name):
+    module, attribute = name.split()
+    words = b"".join(pickle.SHORT_BINUNICODE + bytes([len(word)]) + word.encode() for word in (module, attribute))
+    path = tmp_path / ".metadata"
+    path.write_bytes(pickle.PROTO + b"\x04" + words + pickle.STACK_GLOBAL + pickle.STOP)
+    with pytest.raises(pickle.UnpicklingError, match=f"^{module}.{attribute}$"):
+        refuse_code(path)
 
 
 def test_a_shard_that_holds_code_is_refused(run, tmp_path, monkeypatch):

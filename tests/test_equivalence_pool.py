@@ -128,6 +128,26 @@ def test_it_closes_twice_and_goes_on_after_that(pool):
     assert pool([HALF]) == [Verdict.MATCHED]
 
 
+def test_a_reply_that_comes_behind_an_interrupt_answers_no_other_question(pool, monkeypatch):
+    pool([THIRD, THIRD])
+    asked = pids(pool)
+
+    def interrupted(workers):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("edge_lightning.rewards.pool._heard", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pool([THIRD, THIRD])
+    assert gone(asked, 5)
+    assert pool([HALF]) == [Verdict.MATCHED]
+
+
+def test_control_c_on_the_terminal_is_not_for_them(pool):
+    pool([HALF])
+    assert os.getsid(pids(pool)[0]) != os.getsid(0)
+
+
 def test_any_thread_may_ask(pool):
     found = {}
 

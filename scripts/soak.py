@@ -2,13 +2,15 @@
 
 Leaves outputs/soak/TIME/ with report.md, soak.png, samples.csv, and the run itself. Exit status 1 where something grows.
 
-Memory without what is shared is looked at ten times a second: the lowest of 5 s is what the run holds between its steps,
-the highest what a step needs.
+Memory without what is shared is looked at ten times a second; a sample has the lowest and the highest of 5 s. What a run
+holds is the lowest of minutes: between two steps the C library keeps some of what was freed, more or less of it each time,
+and gives it back now and then. The highest of 5 s is what a step needs.
 
 The first fifth is left out: imports, caches and first rollouts take it. The rest is cut into parts of which each gives a
-mean: samples lie close together and depend on each other, means of minutes hardly do. Slopes are by Theil and Sen
-over the parts, with their 95 % interval. A series grows where the interval lies above 0 and the growth over the whole
-time is worth a word: over 2 % of the median for memory, 10 % for time, which others disturb, and one of what is counted.
+mean (of what is held, its lowest): samples lie close together and depend on each other, parts hardly do. Slopes are by Theil
+and Sen over the parts, with their 95 % interval. A series grows where the interval lies above 0 and the growth over the
+whole time is worth a word: over 2 % of the median for memory, 10 % for time, which others disturb, and one of what is
+counted.
 """
 
 from __future__ import annotations
@@ -37,32 +39,36 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Series:
-    """Values at times, hours, and what they come to behind the warm-up.
+    """Values of the parts behind the warm-up, and what they come to.
 
     Attributes:
+        hours, values: of each part.
         change: an hour, with the ends of its interval.
+        seen: hours and values of the samples.
     """
 
     name: str
     hours: np.ndarray
     values: np.ndarray
     change: tuple[float, float, float]
+    seen: tuple[np.ndarray, np.ndarray]
 
     @property
     def grows(self) -> bool:
-        grown = self.change[0] * (self.hours[-1] - self.hours[0])
+        grown = self.change[0] * np.ptp(self.seen[0])
         share = WORTH_A_WORD.get(self.name)
         return self.change[1] > 0 and grown > (1.0 if share is None else share * np.median(self.values))
 
 
 def series(name: str, hours: Sequence[float], values: Sequence[float]) -> Series:
-    """The slope of a series over the means of its parts."""
+    """The slope of a series over its parts."""
     first = int(len(hours) * WARM_UP)
-    late = np.asarray(hours)[first:], np.asarray(values, dtype=float)[first:]
-    parts = min(PARTS, len(late[0]))
-    means = [[part.mean() for part in np.array_split(column, parts)] for column in late]
-    slope, _, low, high = theilslopes(means[1], means[0], 0.95)
-    return Series(name, *late, (slope, low, high))
+    seen = np.asarray(hours)[first:], np.asarray(values, dtype=float)[first:]
+    part_hours, part_values = (np.array_split(column, min(PARTS, len(seen[0]))) for column in seen)
+    middles = np.array([part.mean() for part in part_hours])
+    found = np.array([part.min() if name == HELD else part.mean() for part in part_values])
+    slope, _, low, high = theilslopes(found, middles, 0.95)
+    return Series(name, middles, found, (slope, low, high), seen)
 
 
 def sample(pid: int, seconds: float = EVERY_S) -> dict[str, float]:
@@ -148,7 +154,7 @@ def report(watched: Sequence[Series], steps: int, minutes: float, overrides: Seq
     line = " ".join(["scripts/soak", f"{minutes:g}", *overrides])
     return "\n".join(
         [
-            f"`{line}`: {steps} steps; of {len(watched[0].hours)} samples behind the first fifth:",
+            f"`{line}`: {steps} steps; {len(watched[0].values)} parts behind the first fifth:",
             "",
             "| | median | first | last | change an hour, 95 % interval | grows |",
             "|---|---|---|---|---|---|",
@@ -165,10 +171,10 @@ def draw(watched: Sequence[Series], path: Path) -> None:
     figure, axes = plt.subplots(len(watched), 1, figsize=(7, 1.6 * len(watched)), sharex=True, layout="constrained")
     for axis, s in zip(axes, watched):
         middle = np.median(s.values) + s.change[0] * (s.hours - np.median(s.hours))
-        axis.plot(60 * s.hours, s.values, ".", markersize=3, color="#4c72b0")
+        axis.plot(60 * s.seen[0], s.seen[1], ".", markersize=3, color="#4c72b0")
         axis.plot(60 * s.hours, middle, color="#c44e52")
         axis.set_title(s.name, loc="left", fontsize=9)
-        axis.set_ylim(0, 1.15 * max(s.values.max(), 1e-9))
+        axis.set_ylim(0, 1.15 * max(s.seen[1].max(), 1e-9))
     axes[-1].set_xlabel("minutes")
     figure.savefig(path, dpi=110)
     plt.close(figure)

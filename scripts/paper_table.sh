@@ -1,8 +1,8 @@
 # Sourced by scripts/paper_1_5b.sh and paper_7b.sh, which set `size`: the runs of a table of EDGE-GRPO (arXiv 2507.21848), on
 # Random-1K and Hard-1K, six rows, three seeds.
 #
-# Not yet run on hardware. The published runs have 8 GPUs, a response of the one problem of a step on each; this application
-# refuses several processes so far, so that a job takes one device: STRATEGY is where another strategy goes.
+# Not yet run on hardware. The published runs have 8 GPUs, a response of the one problem of a step on each; a job takes
+# one device here unless STRATEGY says otherwise: STRATEGY="strategy=ddp strategy.devices=8" (docs/scale.md).
 # Random-1K and the policy come from the hub, Hard-1K and the benchmarks from the folder that EDGE_DATA names.
 # Started again it goes on: finished jobs are skipped. Arguments are further overrides, a launcher's for example:
 #   scripts/paper_1_5b.sh hydra/launcher=submitit_slurm hydra.launcher.gpus_per_node=1 hydra.launcher.timeout_min=2880

@@ -9,7 +9,9 @@ import pytest
 
 from edge_lightning.cli.fit import fit
 from edge_lightning.cli.hydra_app import run
+from edge_lightning.cli.resume import claimed
 from edge_lightning.experience import Pipeline
+from edge_lightning.policy import Policy
 from edge_lightning.training.evaluation_callback import EvaluationCallback
 from tests.run_record import EVALUATION, SMALL, TINY, assert_same_run, checkpoint, here, metrics, rollouts, summary, weights
 
@@ -97,6 +99,39 @@ def test_a_terminated_run_says_so_and_goes_on(unbroken, tmp_path, stop_at, capfd
     stop_at(-1, press_control_c)
     assert here("fit", folder, f"resume={folder}") == 0
     assert_same_run(unbroken, folder)
+
+
+def test_a_run_beside_one_at_work_spoils_no_record(unbroken, copy, capfd):
+    for name in ("summary.json", "metrics.csv"):
+        (copy / name).unlink()
+    shutil.rmtree(copy / "evaluation")  # as it is before its first step
+    with claimed(copy):
+        assert here("fit", copy, *LINE, "seed=1") == 1
+    assert "another process is at work in this folder" in capfd.readouterr().err
+    assert (copy / ".hydra" / "overrides.yaml").read_text() == (unbroken / ".hydra" / "overrides.yaml").read_text()
+
+
+def test_a_signal_behind_the_last_step_is_an_interruption(unbroken, tmp_path, monkeypatch, capfd):
+    plain = Policy.save
+
+    def save(self, folder, **settings):
+        press_control_c()
+
+    monkeypatch.setattr(Policy, "save", save)
+    assert here("fit", tmp_path, *LINE) == 1
+    assert f"interrupted after 4 of 4 steps, 4 of them in {tmp_path}/checkpoints/last.ckpt" in capfd.readouterr().err
+    assert summary(tmp_path)["status"] == "interrupted"
+    monkeypatch.setattr(Policy, "save", plain)
+    assert here("fit", tmp_path, f"resume={tmp_path}") == 0
+    assert_same_run(unbroken, tmp_path)
+
+
+def test_a_run_that_was_killed_in_its_first_evaluation_is_no_dead_end(copy, capfd):
+    for name in ("summary.json", "metrics.csv"):
+        (copy / name).unlink()
+    shutil.rmtree(copy / "checkpoints")
+    assert here("fit", copy, *LINE) == 1
+    assert "the record of a run is there already; move it away, or give another folder" in capfd.readouterr().err
 
 
 def test_a_checkpoint_stands_in_front_of_each_evaluation(tmp_path, monkeypatch):
@@ -195,6 +230,7 @@ def test_a_second_run_in_the_same_folder_is_refused_however_the_first_ended(unbr
         (copy / gone).unlink(missing_ok=True)
         assert here("fit", copy, *LINE, "seed=1") == 1
         assert f"hydra.run.dir={copy}: the record of a run is there already" in capfd.readouterr().err
+    assert (copy / ".hydra" / "overrides.yaml").read_text() == (unbroken / ".hydra" / "overrides.yaml").read_text()
     assert weights(copy) == weights(unbroken)
     assert rollouts(copy).equals(rollouts(unbroken))
 

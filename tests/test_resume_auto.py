@@ -47,8 +47,9 @@ def test_the_newest_unfinished_run_of_the_line_is_gone_on_with(stopped, capfd):
     )
     (newer / "summary.json").write_text(json.dumps({**summary(newer), "status": "finished"}))
     assert auto(stopped, capfd)[0][-3] == f"resume='{stopped}'"
-    assert auto(stopped, capfd, "optimizer.lr=1e-4", "steps=9")[0][-3] == f"resume='{stopped}'"  # which may change
-    for other in ("seed=1", "model=tiny_untrained", "data=arithmetic_moderate", "rollout.temperature=0.5"):
+    assert auto(stopped, capfd, "engine.stall_s=9")[0][-3] == f"resume='{stopped}'"  # the same experiment
+    others = ("seed=1", "model=tiny_untrained", "data=arithmetic_moderate", "rollout.temperature=0.5")
+    for other in (*others, "optimizer.lr=1e-4", "steps=9", "evaluation=smoke"):
         found, said = auto(stopped, capfd, other)
         assert not any(o.startswith("resume=") for o in found)
         assert said.endswith("resume=auto: no unfinished run of this line; beginning one\n")
@@ -64,6 +65,31 @@ def test_a_line_with_a_folder_of_its_own_looks_at_that_alone(stopped, capfd):
         found, said = auto(folder, capfd, f"hydra.run.dir={folder}", at=folder)
         assert (f"resume='{folder}'" in found) is goes_on
         assert ("no unfinished run of this line" in said) is not goes_on
+    place = f"hydra.run.dir={stopped}"
+    assert f"resume='{stopped}'" in auto(stopped, capfd, place, "optimizer.lr=1e-4", "steps=9", at=stopped)[0]
+
+
+def test_what_a_line_of_auto_did_not_make_stays_where_it_is(stopped, tmp_path, capfd):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "thesis.tex").write_text("")
+    assert "moved aside" not in auto(notes, capfd, f"hydra.run.dir={notes}", at=notes)[1]
+    assert (notes / "thesis.tex").exists()
+    assert here("fit", stopped, *LINE, "seed=1", "resume=auto") == 1
+    said = capfd.readouterr().err
+    assert "moved aside" not in said
+    assert f"the record of a run is there already; go on with it by resume={stopped}, or give another folder" in said
+
+
+def test_what_was_changed_on_resume_holds_for_the_next_one(stopped, stop_at, capfd):  # noqa: F811
+    stop_at(2, press_control_c)
+    assert here("fit", stopped, f"resume={stopped}", "optimizer.lr=4e-3", "steps=5") == 1
+    assert f"interrupted after 2 of 5 steps, 2 of them in {stopped}/checkpoints/last.ckpt" in capfd.readouterr().err
+    stop_at(-1, press_control_c)
+    assert here("fit", stopped, f"resume={stopped}") == 0
+    assert "steps was 3 in that run, 5 came" in capfd.readouterr().err
+    rates = [float(row["learning_rate"]) for row in metrics(stopped)]
+    assert rates == pytest.approx([1e-3, 4e-3 * 4 / 5, 4e-3 * 3 / 5, 4e-3 * 2 / 5, 4e-3 / 5])
 
 
 def test_what_ended_before_its_first_checkpoint_is_moved_aside_and_begun_again(tmp_path, stop_at, capfd):  # noqa: F811

@@ -7,11 +7,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.cli.process import hush, prepare
 from edge_lightning.cli.ranks import end_with_launcher, is_first_process
-from edge_lightning.cli.resume import last_checkpoint, refuse_changes, refuse_finished, refuse_other_data, refuse_second_run
+from edge_lightning.cli.resume import (
+    RESUMED,
+    last_checkpoint,
+    refuse_changes,
+    refuse_finished,
+    refuse_other_data,
+    refuse_second_run,
+)
 from edge_lightning.errors import UserError
 from edge_lightning.whole import on_disk, whole
 
@@ -48,7 +56,7 @@ def fit(cfg: DictConfig, folder: Path) -> None:
 
 
 def _go_on(cfg: DictConfig, checkpoint: Path, folder: Path) -> dict:
-    """The content of the checkpoint, if the run can go on from it; says which keys are not as they were."""
+    """The content of the checkpoint, if the run can go on from it; says which keys are not as they were, and keeps them."""
     from edge_lightning.training import checkpoint_files
 
     refuse_finished(folder)
@@ -57,6 +65,9 @@ def _go_on(cfg: DictConfig, checkpoint: Path, folder: Path) -> dict:
     _refuse_fewer_steps(cfg, content, folder)
     if is_first_process():
         print(*changed, sep="\n", end="\n" if changed else "", file=sys.stderr)
+        task = [o for o in HydraConfig.get().overrides.task if not o.startswith("resume=")]
+        with whole(folder / ".hydra" / RESUMED) as part:
+            OmegaConf.save(OmegaConf.create(task), part)
     return content
 
 
@@ -106,7 +117,7 @@ def _train(run: Run, folder: Path, checkpoint: Path | None, ending: Ending) -> N
         ending.status = "finished" if run.trainer.global_step >= run.datamodule.steps else "interrupted"
     except StoppedTogether:
         ending.status = "interrupted"
-    except SystemExit:  # Lightning's answer to Ctrl-C and SIGTERM
+    except (SystemExit, KeyboardInterrupt):  # Lightning's answer to Ctrl-C and SIGTERM; one behind the last step
         ending.status = "interrupted"
         if run.trainer.world_size > 1:  # the others may be anywhere
             ending.failure = UserError(ending.status)

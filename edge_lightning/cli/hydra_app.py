@@ -26,7 +26,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from edge_lightning.cli.failures import told
 from edge_lightning.cli.multirun import multirun, sweep_overrides
 from edge_lightning.cli.ranks import is_first_process, is_first_to_tell, shares_run, started
-from edge_lightning.cli.resume import claimed, quoted, resume_overrides
+from edge_lightning.cli.resume import MAY_CHANGE, claimed, quoted, refuse_second_run, resume_overrides
 from edge_lightning.cli.resume_auto import is_auto, resume_auto
 from edge_lightning.errors import UserError
 from edge_lightning.training.interruption import sigterm_is_control_c
@@ -66,6 +66,8 @@ def run(command: str, arguments: list[str], task: Task) -> int:
         else:
             overrides = resume_overrides(args.overrides, command)
         overrides = [_with_path_quoted(override) for override in overrides]
+        if not many and not args.cfg and command in MAY_CHANGE:
+            overrides = _without_a_second_record(command, overrides)
         hydra = Hydra.create_main_hydra2("edge_lightning", create_config_search_path(str(CONF)))
         try:
             if args.cfg:
@@ -148,14 +150,38 @@ def _with_path_quoted(override: str) -> str:
     return f"{key}={quoted(value)}" if re.search("[=,]", value) and Path(value).exists() else override
 
 
+def _without_a_second_record(command: str, overrides: list[str]) -> list[str]:
+    """Overrides by which Hydra spoils no record: it would write a second run's over the first's before anyone could refuse.
+
+    Raises:
+        UserError: the folder is another run's, or another process is at work in it.
+    """
+    if not is_first_process():
+        return [*overrides, "hydra.output_subdir=null"]
+    if any(o.startswith("hydra.run.dir=") for o in overrides) and not any(o.startswith("resume=") for o in overrides):
+        folder = Path(_composed(command, overrides).hydra.run.dir)
+        if folder.is_dir():
+            with claimed(folder):
+                refuse_second_run(folder)
+    return overrides
+
+
 def _failure_of(task: Task, cfg: DictConfig) -> Exception | None:
     """Run the task; what it raises comes back as a value, since Hydra prints a line of its own for what passes it."""
     folder = Path(HydraConfig.get().runtime.output_dir)
     try:
         with sigterm_is_control_c(), nullcontext() if cfg.command in FILE_FIRST else claimed(folder):
-            task(cfg, folder)
+            return _told_once(task, cfg, folder)
+    except UserError as error:  # another process is at work there
+        return error
+
+
+def _told_once(task: Task, cfg: DictConfig, folder: Path) -> Exception | None:
+    """As _failure_of; of several processes that share a command the first that fails tells it."""
+    try:
+        task(cfg, folder)
     except Exception as error:
-        if shares_run() and not is_first_to_tell(folder, str(error)):
+        if cfg.command in ("fit", "validate") and shares_run() and not is_first_to_tell(folder, str(error)):
             raise SystemExit(1) from None
         return error
 

@@ -126,4 +126,6 @@ def is_first_to_tell(folder: Path, line: str) -> bool:
             file.write(f"{line}\n")
     except FileExistsError:
         return False
+    except OSError:  # on a full disk nothing can be agreed on, and said twice is better than not at all
+        return True
     return True

@@ -36,6 +36,7 @@ _HOW_IT_RUNS = (
     "devices",
     "num_nodes",
 )
+RESUMED = "resumed.yaml"  # beside Hydra's overrides.yaml: those that the run has gone on with last
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 MAY_CHANGE = {
     "fit": (
@@ -76,6 +77,7 @@ def resume_overrides(overrides: list[str], command: str) -> list[str]:
         return overrides
     folder = Path(given[-1])
     recorded = folder / ".hydra" / "overrides.yaml"
+    resumed = folder / ".hydra" / RESUMED
     begun = recorded.exists() and (folder / "config.yaml").exists()
     if not begun and (folder / "multirun.yaml").exists():
         raise UserError(f"resume={folder}: that is a multirun; go on with it by edge-lightning {command} -m resume={folder}")
@@ -95,7 +97,7 @@ def resume_overrides(overrides: list[str], command: str) -> list[str]:
         raise UserError(
             f"resume={folder}: the folder of a {command} that has begun expected; give a folder under outputs/{command}/"
         )
-    earlier = read_yaml(recorded) or []
+    earlier = read_yaml(resumed if resumed.exists() else recorded) or []
     rest = [o for o in (*earlier, *overrides) if not o.startswith("resume=")]
     # Hydra's own record stays the first run's: what is refused later on must not stand in it.
     return [*rest, f"resume={quoted(folder)}", f"hydra.run.dir={quoted(folder)}", "hydra.output_subdir=null"]
@@ -130,10 +132,10 @@ def refuse_finished(folder: Path) -> None:
 def refuse_second_run(folder: Path) -> None:
     """Raise UserError where another run has left its record: a new one would overwrite it bit by bit."""
     if is_finished(folder) or any((folder / name).exists() for name in ("metrics.csv", "evaluation")):
-        raise UserError(
-            f"hydra.run.dir={folder}: the record of a run is there already; go on with it by resume={folder}, "
-            "or give another folder"
-        )
+        config = read_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else {}
+        unfinished = not is_finished(folder) and can_go_on(folder, config.get("command"))
+        way = f"go on with it by resume={folder}" if unfinished else "move it away"
+        raise UserError(f"hydra.run.dir={folder}: the record of a run is there already; {way}, or give another folder")
 
 
 def refuse_changes(cfg: DictConfig, folder: Path) -> list[str]:

@@ -20,6 +20,8 @@ from edge_lightning.cli.ranks import is_first_process
 from edge_lightning.cli.resume import can_go_on, changes, is_finished, move_aside, quoted
 from edge_lightning.errors import UserError
 
+OF_AN_EXPERIMENT = ("steps ", "optimizer.lr ", "model.lr ", "evaluation.", "callbacks.", "module.")
+
 
 def is_auto(overrides: list[str], command: str) -> bool:
     """Whether resume=auto is what these say last of it. Raises UserError for a command that has no such thing."""
@@ -41,14 +43,15 @@ def resume_auto(overrides: list[str], compose: Callable[[list[str]], DictConfig]
     folder = Path(cfg.hydra.run.dir)
     plain = OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"])
     given = any(o.startswith("hydra.run.dir=") for o in rest)
-    found = [place for place in ([folder] if given else _newest_first(folder.parent)) if _goes_on(place, plain)]
+    places = [folder] if given else _newest_first(folder.parent)
+    found = [place for place in places if _goes_on(place, plain, own=given)]
     if found:
         _say(f"going on with {found[0]}")
         place = quoted(found[0])
         rest = [o for o in rest if not o.startswith("hydra.run.dir=")]
         return [*rest, f"resume={place}", f"hydra.run.dir={place}", "hydra.output_subdir=null"]
-    left = folder.is_dir() and any(folder.iterdir()) and not is_finished(folder)
-    if left and is_first_process() and not _at_work(folder):
+    early = (folder / ".hydra").is_dir() and not can_go_on(folder, "fit") and not is_finished(folder)
+    if early and is_first_process() and not _at_work(folder):
         _say(f"moved aside what ended before its first checkpoint, to {move_aside(folder)}")
     _say("no unfinished run of this line; beginning one")
     return rest
@@ -64,11 +67,16 @@ def _newest_first(parent: Path) -> list[Path]:
     return sorted(parent.glob("*/"), reverse=True)
 
 
-def _goes_on(folder: Path, cfg: DictConfig) -> bool:
+def _goes_on(folder: Path, cfg: DictConfig, *, own: bool) -> bool:
+    """Whether the line may go on with what is there.
+
+    Args:
+        own: the line names the folder: then it may say another rate or number of steps, else it is another experiment.
+    """
     if not can_go_on(folder, "fit") or is_finished(folder) or _at_work(folder):
         return False
-    refused, _ = changes(cfg, folder)
-    return not refused
+    refused, allowed = changes(cfg, folder)
+    return not refused and (own or not any(line.startswith(OF_AN_EXPERIMENT) for line in allowed))
 
 
 def _at_work(folder: Path) -> bool:

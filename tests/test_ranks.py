@@ -14,8 +14,12 @@ import torch
 import torch.distributed as dist
 
 from edge_lightning.cli import ranks
+from edge_lightning.cli.fit import fit
+from edge_lightning.cli.grade import grade
+from edge_lightning.cli.hydra_app import run
 from edge_lightning.cli.resume import claimed
 from edge_lightning.cli.resume_auto import _at_work
+from edge_lightning.cli.screen import screen
 from edge_lightning.collective import ALONE
 from edge_lightning.errors import UserError
 from edge_lightning.policy import Policy
@@ -99,6 +103,30 @@ def test_one_process_says_why(tmp_path):
     assert ranks.is_first_to_tell(tmp_path, "rank 1: the disk is full")
     assert not ranks.is_first_to_tell(tmp_path, "rank 0: another has ended")
     assert (tmp_path / "failure.txt").read_text() == "rank 1: the disk is full\n"
+
+
+def test_where_nothing_can_be_written_it_is_said_all_the_same(tmp_path):
+    assert ranks.is_first_to_tell(tmp_path / "nowhere", "rank 1: the disk is full")
+
+
+@pytest.mark.parametrize(("command", "task"), [("grade", grade), ("screen", screen)])
+def test_a_command_of_one_process_tells_each_time_and_leaves_nothing(command, task, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    monkeypatch.chdir(tmp_path)
+    line = {"grade": ["nowhere.jsonl"], "screen": ["data.problem_set.path=nowhere", "model.path=x", "hydra.run.dir=there"]}
+    for _ in range(2):
+        assert run(command, line[command], task) == 1
+        assert capfd.readouterr().err.startswith(f"edge-lightning {command}: ")
+    assert not list(tmp_path.rglob("failure.txt"))
+
+
+def test_what_is_refused_beside_a_run_at_work_is_not_its_failure(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    with claimed(tmp_path):
+        assert run("fit", ["engine=hf", f"hydra.run.dir={tmp_path}"], fit) == 1
+    assert "another process is at work in this folder" in capfd.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_lost_connection_is_no_cause():

@@ -157,7 +157,7 @@ TAGS = """
     reward/mean accuracy/sampled accuracy/corrected group/zero_variance_sampled group/zero_variance_corrected
     group/all_wrong_sampled group/all_wrong_corrected advantage/variance entropy/mean relative_entropy/min
     relative_entropy/max relative_entropy/clamped_fraction ratio/mean clip/fraction gradient/norm length/mean
-    truncation/fraction seconds/generate seconds/grade seconds/correct seconds/score seconds/train
+    truncation/fraction seconds/generate seconds/grade seconds/correct seconds/score seconds/train seconds/record
     evaluation/smoke/accuracy
 """
 

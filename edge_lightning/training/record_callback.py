@@ -59,12 +59,12 @@ class RecordCallback(L.Callback):
             if step is None:
                 return
             metrics = step_metrics(*step)
-            for logger in trainer.loggers:
-                logger.log_metrics(metrics, step=batch.step)
             every = self.responses_every_n_steps
             if every is not None and batch.step % every == 0:
                 self._show_responses(trainer, step[0], pl_module.policy)
         self.latest = {**metrics, "seconds/record": clock.seconds["record"]}
+        for logger in trainer.loggers:
+            logger.log_metrics(self.latest, step=batch.step)
         self.metrics_file.append(batch.step, self.latest)
 
     def on_save_checkpoint(self, trainer: L.Trainer, pl_module: PolicyModule, checkpoint: dict[str, Any]) -> None:

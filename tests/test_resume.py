@@ -80,7 +80,10 @@ def test_a_run_that_is_interrupted_twice_ends_as_the_unbroken_one(unbroken, tmp_
     shutil.copy(folder / "rollouts" / "step_000000_rank_0.parquet", folder / "rollouts" / "step_000002_rank_1.parquet")
     shutil.copytree(folder / "evaluation" / "step_000000", folder / "evaluation" / "step_000003")
     stop_at(3, press_control_c)
+    before = summary(folder)["seconds"]
     assert here("fit", folder, f"resume={folder}") == 1
+    for name in ("evaluate", "start", "whole_run"):  # of all of its processes, as the seconds of the stages are
+        assert summary(folder)["seconds"][name] > before[name] > 0
     err = capfd.readouterr().err
     assert f"interrupted after 3 of 4 steps, 3 of them in {folder}/checkpoints/last.ckpt; go on with" in err
     assert err.count("\n") == 4  # what the data hold, the run's name, the evaluation of step 2, and this
@@ -223,6 +226,15 @@ def test_the_last_checkpoint_is_that_of_the_last_step(tmp_path):
     assert here("fit", tmp_path, *SMALL, "steps=3", "evaluation=none", "callbacks.last_checkpoint.every_n_steps=2") == 0
     assert checkpoint(tmp_path)["global_step"] == 3
     assert [path.name for path in (tmp_path / "checkpoints").glob("last*")] == ["last.ckpt"]
+
+
+def test_what_died_before_its_first_step_may_be_begun_again_with_other_data(copy):
+    for name in ("checkpoints", "evaluation", "rollouts", "tensorboard", "policy"):
+        shutil.rmtree(copy / name)
+    for name in ("summary.json", "metrics.csv"):
+        (copy / name).unlink()
+    assert here("fit", copy, *LINE, "data=arithmetic_moderate") == 0
+    assert json.loads((copy / "data.json").read_text())["fingerprint"]
 
 
 def test_a_second_run_in_the_same_folder_is_refused_however_the_first_ended(unbroken, copy, capfd):

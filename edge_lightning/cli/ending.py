@@ -13,7 +13,7 @@ from edge_lightning.cli.build import Run
 from edge_lightning.cli.failures import told
 from edge_lightning.cli.places import Place
 from edge_lightning.cli.ranks import is_first_process, leave, tell_why, turn_deaf
-from edge_lightning.cli.resume import last_checkpoint
+from edge_lightning.cli.resume import last_checkpoint, read_summary
 from edge_lightning.cli.table import print_summary
 from edge_lightning.errors import UserError
 from edge_lightning.training import checkpoint_files
@@ -95,9 +95,14 @@ class Ending:
         results = run.evaluations.results
         rollouts = run.evaluations.rollouts
         figures = training_figures(run.record.metrics_file)
-        figures["seconds"]["evaluate"] = run.evaluations.clock.seconds.get("evaluate", 0.0)
-        figures["seconds"]["start"] = (rollouts.ready_at or time.time()) - self._start
-        figures["seconds"]["whole_run"] = time.time() - self._start
+        before = (read_summary(self._folder) or {}).get("seconds", {}) if cfg.resume else {}
+        now = time.time()
+        here = {
+            "evaluate": run.evaluations.clock.seconds.get("evaluate", 0.0),
+            "start": (rollouts.ready_at or now) - self._start,
+            "whole_run": now - self._start,
+        }
+        figures["seconds"] |= {name: seconds + before.get(name, 0.0) for name, seconds in here.items()}
         steps = sorted(results)
         return {
             "command": "fit",

@@ -81,7 +81,8 @@ def _begin(cfg: DictConfig, run: Run, folder: Path, *, anew: bool) -> None:
             f"steps=0 is an evaluation alone, and evaluation={cfg.evaluation.name} has none before the first step; "
             "set evaluation=smoke, evaluation.before=true, or steps"
         )
-    refuse_other_data(run.data, folder)
+    if not anew:
+        refuse_other_data(run.data, folder)
     if not is_first_process():
         return
     write_json(folder / "data.json", run.data)

@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import resource
+import signal
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ from edge_lightning.training.checkpoint_files import (
     IN_SHARDS,
     PARTS,
     STAMP,
+    dump,
     free_folder,
     read,
     stamp,
@@ -89,6 +92,20 @@ def test_a_failed_write_leaves_both_as_they_were_and_no_part(run):
         write(path, full, keep_previous=True)
     assert sorted(p.name for p in path.parent.iterdir()) == ["last.ckpt", "previous.ckpt"]
     assert read(path, run)["global_step"] == 2
+
+
+@pytest.mark.parametrize("room", [100, 2000, 9000])
+def test_a_file_that_finds_no_room_is_an_error_of_the_system(run, room):
+    content = {"a": torch.ones(300), "b": torch.ones(2000)}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    deaf = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+        with pytest.raises(OSError, match="File too large"):
+            dump(content, run / "a")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, deaf)
 
 
 @pytest.mark.parametrize("before", [False, True])

@@ -1,9 +1,11 @@
 """Runs that are stopped and gone on with, in this process, with the engine that starts at once."""
 
+import errno
 import json
 import os
 import shutil
 import signal
+import tempfile
 
 import pytest
 
@@ -235,6 +237,16 @@ def test_what_died_before_its_first_step_may_be_begun_again_with_other_data(copy
         (copy / name).unlink()
     assert here("fit", copy, *LINE, "data=arithmetic_moderate") == 0
     assert json.loads((copy / "data.json").read_text())["fingerprint"]
+
+
+def test_no_checkpoint_goes_through_the_folder_of_temporary_files(unbroken, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    assert here("fit", tmp_path / "run", *LINE) == 0
+    assert_same_run(tmp_path / "run", unbroken)
+    assert checkpoint(tmp_path / "run")["global_step"] == 4
 
 
 def test_a_second_run_in_the_same_folder_is_refused_however_the_first_ended(unbroken, copy, capfd):

@@ -36,6 +36,7 @@ from edge_lightning.experience import Pipeline, check_group_size
 from edge_lightning.layers import compile_layers, recompute_layers
 from edge_lightning.lora import LowRankAdapters
 from edge_lightning.policy import Policy
+from edge_lightning.training.checkpoints import InPlace
 from edge_lightning.training.datamodule import ProblemDataModule
 from edge_lightning.training.evaluation_callback import EvaluationCallback
 from edge_lightning.training.module import PolicyModule
@@ -160,6 +161,7 @@ def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Ru
         instantiate(node)(save_dir=folder, name="", version=name, purge_step=purge_step) for name, node in cfg.logger.items()
     ]
     trainer = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers, default_root_dir=folder)
+    trainer.strategy.checkpoint_io = InPlace()
     check_processes(trainer, cfg, module)
     return Run(trainer, module, datamodule, record, evaluations, curated.record)
 

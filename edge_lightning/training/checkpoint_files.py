@@ -49,6 +49,21 @@ def write(path: Path, save: Callable[[Path], None], *, keep_previous: bool = Fal
             os.replace(path, previous(path))
 
 
+def dump(content: dict[str, Any], path: Path) -> None:
+    """torch.save straight to a place, with no temporary file elsewhere and no copy of all of it in memory.
+
+    Raises:
+        OSError: the disk is full, or whatever else; torch would tell of its own confusion about it.
+    """
+    try:
+        with path.open("wb") as file:
+            torch.save(content, file)
+    except RuntimeError as error:
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise
+
+
 def stamp(folder: Path) -> dict[str, str]:
     """What tells a run's checkpoints from those of another: its configuration, which is written once."""
     return {"run": hashlib.blake2b((folder / "config.yaml").read_bytes(), digest_size=16).hexdigest()}

@@ -1,7 +1,7 @@
 """checkpoints/last.ckpt, what a stopped run goes on from, and best.ckpt, the policy with the best evaluation so far.
 
-Lightning's ModelCheckpoint writes through a temporary file that may lie on another disk, names a second run's file
-last-v1.ckpt, and writes none at the end if it has written one before.
+Lightning's ModelCheckpoint names a second run's file last-v1.ckpt, and writes none at the end if it has written one
+before. Its CheckpointIO writes through a temporary file in $TMPDIR, which may lie on another disk; that of a run is InPlace.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Checkpoint
 from torch.distributed.checkpoint import CheckpointException
 
@@ -20,6 +21,14 @@ from edge_lightning.policy import Policy
 from edge_lightning.training import checkpoint_files
 from edge_lightning.training.interruption import Interruption, StoppedTogether
 from edge_lightning.whole import on_disk, part_of
+
+
+class InPlace(TorchCheckpointIO):
+    """Writes where it is told to: what `save` calls for lies beside its target already, on the same disk."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        checkpoint_files.dump(checkpoint, Path(path))
 
 
 class LastCheckpoint(Checkpoint):

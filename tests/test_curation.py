@@ -12,7 +12,7 @@ from edge_lightning.data.table import ProblemTable
 from edge_lightning.errors import UserError
 from edge_lightning.rewards.accuracy import BoxedAccuracy
 from edge_lightning.rewards.weighted import WeightedSum
-from edge_lightning.types import Problem
+from edge_lightning.types import Problem, Verdict
 
 LIMITS = Limits(prompt=3, model=10)
 POLICY = SimpleNamespace(tokenizer=None, encode=str.split)
@@ -105,6 +105,17 @@ def test_the_fingerprint_is_of_all_that_is_seen_of_both_sides(curated):
         ([replace(RIGHT, solution=None)], [BARE]),
     ]
     assert len({mark([RIGHT], [BARE]), *(mark(*sides) for sides in others)}) == 7
+
+
+def test_a_verdict_that_the_grader_had_no_time_for_leaves_the_fingerprint_as_it_is(curated, reward, monkeypatch):
+    other = replace(RIGHT, solution=r"or \boxed{7}")
+    before, changed = curated(Problems([RIGHT])), curated(Problems([other]))
+    assert [found.train[0].solution_right for found in (before, changed)] == [True, True]
+    monkeypatch.setattr(reward, "judge", lambda pairs: [Verdict.TIMED_OUT for _ in pairs])
+    late = curated(Problems([RIGHT]))
+    assert late.train[0].solution_right is False
+    assert late.record["references"]["rejected"] == [{"problem": "right", "verdict": "timed out"}]
+    assert late.record["fingerprint"] == before.record["fingerprint"] != changed.record["fingerprint"]
 
 
 def test_held_out_problems_are_left_out_or_refused_as_in_a_training(reward):

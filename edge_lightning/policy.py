@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -68,6 +69,11 @@ class Policy(nn.Module):
                 ) from error
             raise UserError(
                 f"model.path={path}: a transformers folder or hub id expected; {reason}; set model.path=DIR"
+            ) from error
+        except SafetensorError as error:
+            raise UserError(
+                f"{_damaged_weights(Path(path))}: whole safetensors expected, they are damaged ({error}); put whole ones "
+                "back, or choose another model"
             ) from error
         if hasattr(model, "peft_config"):
             raise UserError(f"model.path={path}: a whole model expected, adapters of one came; merge them into it first")
@@ -169,6 +175,17 @@ class Policy(nn.Module):
         """Write configuration and tokenizer, without weights: what an engine is built from."""
         self.model.config.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+
+
+def _damaged_weights(folder: Path) -> Path:
+    """The first weights of a folder that can't be read; the folder, or the hub id, where none is found."""
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(path, "pt"):
+                pass
+        except SafetensorError:
+            return path
+    return folder
 
 
 def end_of_sequence_ids(model: nn.Module, tokenizer) -> tuple[int, ...]:

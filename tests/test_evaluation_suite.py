@@ -10,6 +10,7 @@ import pytest
 from edge_lightning.errors import UserError
 from edge_lightning.evaluation import suite as module
 from edge_lightning.evaluation.benchmark import Exam
+from edge_lightning.evaluation.record import EvaluationFile
 from edge_lightning.evaluation.sampling import graded_rows
 from edge_lightning.evaluation.suite import evaluate
 from edge_lightning.prompts import ChatPrompt, PlainPrompt
@@ -223,3 +224,25 @@ def test_a_reward_for_the_format_makes_no_answer_correct(tiny_policy, tmp_path):
 
 
 # Stopped and gone on with
+
+
+@pytest.mark.parametrize("keep", [0, 3, 200, -9])
+def test_a_damaged_record_is_one_line_that_names_it(tmp_path, keep):
+    file = EvaluationFile(tmp_path, "smoke", "mark")
+    file.finish([{"problem_id": "a", "gold": ["1"]}])
+    assert [row["problem_id"] for row in file.finished()] == ["a"]
+    file.path.write_bytes(file.path.read_bytes()[:keep])
+    with pytest.raises(UserError) as caught:
+        file.finished()
+    assert str(caught.value).startswith(f"{file.path}: the record of an evaluation expected, it is damaged (")
+    assert str(caught.value).endswith("; remove it, and what it held is evaluated again")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_record_whose_text_is_damaged_is_refused_too(tmp_path):
+    file = EvaluationFile(tmp_path, "smoke", "mark")
+    file.write_chunk([{"problem_id": "a", "gold": ["1"], "text": "some text"}], 0)
+    (path,) = file.chunks_folder.iterdir()
+    path.write_bytes(path.read_bytes().replace(b"some text", b"some\xfftext"))
+    with pytest.raises(UserError, match="it is damaged \\(.*utf-8"):
+        file.chunks()

@@ -1,6 +1,7 @@
 """The packed pass against transformers' own padded one."""
 
 import random
+import shutil
 
 import pytest
 import torch
@@ -116,6 +117,18 @@ def test_models_that_the_packed_pass_would_get_wrong_are_refused(tiny_policy):
 def test_a_folder_without_a_model_is_one_clear_line(tmp_path):
     with pytest.raises(UserError, match="a transformers folder or hub id expected") as caught:
         Policy.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 300, -1])
+def test_damaged_weights_are_one_line_that_names_them(tmp_path, asset, keep):
+    folder = shutil.copytree(asset, tmp_path / "model")
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(UserError) as caught:
+        Policy.load(folder)
+    assert str(caught.value).startswith(f"{path}: whole safetensors expected, they are damaged (")
+    assert str(caught.value).endswith("; put whole ones back, or choose another model")
     assert "\n" not in str(caught.value)
 
 

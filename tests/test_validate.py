@@ -59,6 +59,34 @@ def test_what_is_no_policy_is_refused(run, tmp_path):
             policy_source(str(ckpt))
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("model: {path: a", "readable YAML expected, it was damaged"),
+        ("seed: 0\n", "the configuration of a run expected, one without model.path came; put it back as it was"),
+        ("seed: 0\nmodel:\n", "the configuration of a run expected, one without model.path came"),
+        ("", "the configuration of a run expected, one without model.path came"),
+    ],
+)
+def test_a_damaged_configuration_of_the_run_is_one_line(run, tmp_path, capfd, content, said):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    (copy / "config.yaml").write_text(content)
+    assert here("validate", tmp_path / "validated", f"ckpt={copy / 'checkpoints' / 'last.ckpt'}", *EVALUATION) == 1
+    err = capfd.readouterr().err
+    assert f"{copy / 'config.yaml'}: {said}" in err
+    assert err.count("\n") == 1
+
+
+def test_a_damaged_export_is_one_line(run, tmp_path, capfd):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    weights = copy / "checkpoints" / "hf" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    assert here("validate", tmp_path / "validated", f"ckpt={copy}", *EVALUATION) == 1
+    err = capfd.readouterr().err
+    assert f"{weights}: whole safetensors expected" in err
+    assert err.count("\n") == 1
+
+
 def test_weights_of_another_model_are_refused(run, tmp_path):
     content = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
     content["state_dict"].pop(next(iter(content["state_dict"])))

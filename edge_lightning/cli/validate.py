@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from edge_lightning.cli.places import Place, share_command
 from edge_lightning.cli.process import hush, prepare
 from edge_lightning.cli.ranks import end_with_launcher, is_first_process, leave, tell_why, turn_deaf
-from edge_lightning.cli.resume import refuse_changes, refuse_finished, refuse_second_run
+from edge_lightning.cli.resume import read_yaml, refuse_changes, refuse_finished, refuse_second_run
 from edge_lightning.errors import UserError
 
 
@@ -176,7 +176,7 @@ def policy_source(ckpt: str) -> tuple[str, Path | None]:
         run = _run_of(place)
         if not place.exists() or not (run / "config.yaml").exists():
             raise UserError(f"ckpt={ckpt}: a checkpoint inside its run's folder expected (RUN/checkpoints/best.ckpt)")
-        return str(OmegaConf.load(run / "config.yaml").model.path or run / "untrained"), place
+        return str(_model_of(run)["path"] or run / "untrained"), place
     exported = place / "checkpoints" / "hf"
     if exported.is_dir():
         return str(exported), None
@@ -188,9 +188,18 @@ def policy_source(ckpt: str) -> tuple[str, Path | None]:
     return ckpt, None
 
 
-def adapters_in(checkpoint: Path | None) -> DictConfig | None:
+def adapters_in(checkpoint: Path | None) -> dict | None:
     """What model.lora was in the run of a checkpoint; None without a checkpoint, since folders hold merged weights."""
-    return None if checkpoint is None else OmegaConf.load(_run_of(checkpoint) / "config.yaml").model.get("lora")
+    return None if checkpoint is None else _model_of(_run_of(checkpoint)).get("lora")
+
+
+def _model_of(run: Path) -> dict:
+    path = run / "config.yaml"
+    config = read_yaml(path)
+    model = config.get("model") if isinstance(config, dict) else None
+    if not isinstance(model, dict) or "path" not in model:
+        raise UserError(f"{path}: the configuration of a run expected, one without model.path came; put it back as it was")
+    return model
 
 
 def _run_of(checkpoint: Path) -> Path:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from edge_lightning.engine.base import Engine, name_of
+from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import Exam
 from edge_lightning.policy import Policy
 from edge_lightning.whole import whole
@@ -95,9 +96,18 @@ class EvaluationFile:
         shutil.rmtree(self.chunks_folder, ignore_errors=True)
 
     def _read(self, path: Path) -> list[dict] | None:
-        table = pq.read_table(path)
-        same = (table.schema.metadata or {}).get(_KEY) == self.mark.encode()
-        return table.to_pylist() if same else None
+        try:
+            table = pq.read_table(path)
+            same = (table.schema.metadata or {}).get(_KEY) == self.mark.encode()
+            return table.to_pylist() if same else None
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and error.errno:  # of the system, not of the content
+                raise
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise UserError(
+                f"{path}: the record of an evaluation expected, it is damaged ({reason}); remove it, and what it held is "
+                "evaluated again"
+            ) from error
 
     def _write(self, path: Path, rows: Sequence[dict]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import ctypes
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
@@ -62,16 +63,29 @@ class _Lines(Thread):
         self.log = log
         self.label = label
         self.shown = True
+        self.kept = True
         self.seen: list[str] = []
 
     def run(self) -> None:
-        with self.log.open("a") as log:
-            for line in self.process.stderr:
-                self.seen.append(line.rstrip("\n"))
-                log.write(line)
-                log.flush()
-                if self.shown:
-                    print(f"{self.label}{line}", end="", file=sys.stderr, flush=True)
+        self._keep("")
+        for line in self.process.stderr:  # read on whatever fails: a process that nobody reads from stands still
+            self.seen.append(line.rstrip("\n"))
+            self._keep(line)
+            if self.shown:
+                self._show(f"{self.label}{line}")
+
+    def _keep(self, line: str) -> None:
+        try:
+            with self.log.open("ab", buffering=0) as log:
+                log.write(line.encode(errors="replace"))
+        except OSError as error:
+            if self.kept:
+                self._show(f"{self.log}: a file that can be written expected; {error.strerror}; the job goes on\n")
+            self.kept = False
+
+    def _show(self, line: str) -> None:
+        with suppress(OSError):  # stderr may be a file on the same full disk
+            print(line, end="", file=sys.stderr, flush=True)
 
 
 def _end_with_parent() -> None:

@@ -1,6 +1,7 @@
 """Where vLLM's log goes."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +58,20 @@ def test_a_closed_log_is_left_alone(log):
 def test_what_the_user_has_set_holds(tmp_path, monkeypatch):
     monkeypatch.setenv("VLLM_CONFIGURE_LOGGING", "1")
     assert EngineLog(tmp_path / "vllm.log").handler is None
+
+
+def test_a_full_disk_stops_nothing_and_is_not_told_by_every_line(log, capfd):
+    assert Path("/dev/full").is_char_device(), "else a file would be made there"
+    log.path.symlink_to("/dev/full")
+    for number in range(50):
+        logging.getLogger("vllm").info("line %d", number)
+    log.close()
+    log.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_log_that_cannot_be_opened_stops_nothing(log, capfd):
+    log.path.mkdir()
+    logging.getLogger("vllm").info("loaded")
+    log.close()
+    assert capfd.readouterr() == ("", "")

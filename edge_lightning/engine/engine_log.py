@@ -7,7 +7,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LAST_LINES = 20
@@ -33,7 +33,7 @@ class EngineLog:
         if os.environ.get("VLLM_CONFIGURE_LOGGING", "0") != "0" or "VLLM_LOGGING_CONFIG_PATH" in os.environ:
             return
         self.environment = {"VLLM_CONFIGURE_LOGGING": "0"}
-        self.handler = logging.FileHandler(path, delay=True, encoding="utf-8")
+        self.handler = _Quiet(path, delay=True, encoding="utf-8")
         self.handler.setFormatter(logging.Formatter(FORMAT))
         logger = logging.getLogger(LOGGER)
         logger.addHandler(self.handler)
@@ -63,4 +63,16 @@ class EngineLog:
         """Stop writing. Safe to call twice."""
         if self.handler is not None:
             logging.getLogger(LOGGER).removeHandler(self.handler)
-            self.handler.close()
+            with suppress(OSError):  # a full disk: what was not written is lost, and no run for it
+                self.handler.close()
+
+
+class _Quiet(logging.FileHandler):
+    """Loses what can't be written: a log that fails neither stops a run nor fills its terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):  # the file is opened here
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass

@@ -22,6 +22,7 @@ from edge_lightning.report.tables import (
     overview_table,
     runs_table,
 )
+from edge_lightning.report.text import code, plain
 
 SAID_OF_SPEED = (
     "Two methods that end alike may get there at different times. Own accuracy: what the policy says before correction, "
@@ -52,7 +53,7 @@ def document(records: Records, *, title: str, command: str, baseline: str, windo
         baseline: label or ablation that differences are to.
         window: steps of the running mean of curves.
     """
-    found, pictures, blocks = [], [], [f"# {title}", *_opening(records, command)]
+    found, pictures, blocks = [], [], [f"# {plain(title)}", *_opening(records, command)]
     for section in sections(records):
         against, why = baseline_of(section, baseline)
         found.append((section, results(section.methods.values(), against), against, why))
@@ -82,7 +83,7 @@ class _Writer:
     stem: str
 
     def blocks(self) -> list[str]:
-        blocks = [f"## {self.section.name}"]
+        blocks = [f"## {plain(self.section.name)}"]
         if self.found.accuracies:
             blocks += [*self._accuracy(), *self._differences(), *self._compute()]
         else:
@@ -107,11 +108,14 @@ class _Writer:
 
     def _differences(self) -> list[str]:
         if self.baseline is None:
-            return ["### Differences", f"{self.why[0].upper()}{self.why[1:]}."]
-        heading = f"### Differences to {self.baseline.label}"
+            return ["### Differences", plain(f"{self.why[0].upper()}{self.why[1:]}.")]
+        heading = f"### Differences to {plain(self.baseline.label)}"
         tables = {name: difference_table(it) for name, it in self.found.differences.items() if it}
         if not tables:
-            return [heading, f"No other method has a finished run that can be paired with one of {self.baseline.label}."]
+            return [
+                heading,
+                f"No other method has a finished run that can be paired with one of {plain(self.baseline.label)}.",
+            ]
         picture = difference_picture(self.section, self.found, self.baseline, self.look, self._file("differences"))
         return [heading, self._add(picture), *self._by_benchmark(tables, self._resolution)]
 
@@ -151,7 +155,9 @@ class _Writer:
 
     def _unfinished(self) -> list[str]:
         named = ", ".join(m.label for m in self.section.methods.values() if not m.runs and m.drawn())
-        return [f"No run of these has finished, so their curves are of what there is so far: {named}."] if named else []
+        return (
+            [f"No run of these has finished, so their curves are of what there is so far: {plain(named)}."] if named else []
+        )
 
     def _provenance(self) -> list[str]:
         tables = {m.label: table for m in self._order() if (table := provenance_table(m)) is not None}
@@ -163,19 +169,22 @@ class _Writer:
             "steps that have it (`steps` says on how many), then over seeds; the largest ratio is that of all steps."
         )
         folded = [
-            f"<details><summary>{label}</summary>\n\n{table.markdown()}\n\n</details>" for label, table in tables.items()
+            f"<details><summary>{plain(label)}</summary>\n\n{table.markdown()}\n\n</details>"
+            for label, table in tables.items()
         ]
         return ["### Provenance", said, *folded, *drawn]
 
     def _runs(self) -> list[str]:
         blocks = ["### Runs", runs_table(self.section).markdown()]
         lines = [
-            f"- {m.label}, seed {seed}: {_what(run)} (`{run.place}`)" + (f": {run.reason}" if run.reason else "")
+            f"- {plain(m.label)}, seed {seed}: {_what(run)} ({code(run.place)})"
+            + (f": {plain(run.reason)}" if run.reason else "")
             for m in self.section.methods.values()
             for seed, run in sorted(m.others.items())
         ]
         lines += [
-            f"- `{run.place}`: {run.status}, left out for another run of the same cell" for run in self.section.superseded
+            f"- {code(run.place)}: {plain(run.status)}, left out for another run of the same cell"
+            for run in self.section.superseded
         ]
         return [*blocks, *(["\n".join(lines)] if lines else [])]
 
@@ -194,9 +203,9 @@ class _Writer:
         """The tables, each under its benchmark's name where there are several, and folded but for the last one."""
         blocks = []
         for name, table in tables.items():
-            text = f"{about(name)}\n\n{table.markdown()}"
+            text = f"{plain(about(name))}\n\n{table.markdown()}"
             last = name == list(tables)[-1]
-            blocks.append(text if last else f"<details><summary>{name}</summary>\n\n{text}\n\n</details>")
+            blocks.append(text if last else f"<details><summary>{plain(name)}</summary>\n\n{text}\n\n</details>")
         return blocks
 
     def _file(self, name: str) -> str:
@@ -204,7 +213,7 @@ class _Writer:
 
     def _add(self, picture: Picture) -> str:
         self.pictures.append(picture)
-        return f"![{picture.alt}]({picture.file})\n\n*{picture.caption}*"
+        return f"![{plain(picture.alt)}]({picture.file})\n\n*{plain(picture.caption)}*"
 
 
 def _stem(section: Section, taken: list[str]) -> str:
@@ -218,9 +227,11 @@ def _stem(section: Section, taken: list[str]) -> str:
 
 def _opening(records: Records, command: str) -> list[str]:
     statuses = Counter(run.status for run in records.runs)
-    told = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items(), key=lambda kv: kv[0] != FINISHED))
+    told = ", ".join(
+        f"{count} {plain(status)}" for status, count in sorted(statuses.items(), key=lambda kv: kv[0] != FINISHED)
+    )
     commits = Counter(run.git_commit for run in records.runs if run.git_commit)
-    lines = [f"Made by `{command}` from the records of {len(records.runs)} runs: {told}."]
+    lines = [f"Made by {code(command)} from the records of {len(records.runs)} runs: {plain(told)}."]
     if records.others:
         lines.append(f"{records.others} records of other commands are left out.")
     if len(commits) == 1:
@@ -236,23 +247,23 @@ def _versions(runs: list[Run]) -> str:
         name: {run.versions[name] for run in runs if run.versions.get(name)} for run in runs for name in run.versions
     }
     named = [f"{name} {' and '.join(sorted(found))}" for name, found in packages.items() if found]
-    return f"Versions: {', '.join(named)}." if named else ""
+    return plain(f"Versions: {', '.join(named)}.") if named else ""
 
 
 def _what(run: Run) -> str:
     if run.status in (FINISHED, INTERRUPTED) or run.steps:
-        return f"{run.status} after {run.steps} steps"
-    return run.status
+        return f"{plain(run.status)} after {run.steps} steps"
+    return plain(run.status)
 
 
 def _damaged(records: Records) -> list[str]:
-    lines = [f"- `{path}`: {reason}" for path, reason in records.damaged]
+    lines = [f"- {code(path)}: {plain(reason)}" for path, reason in records.damaged]
     return ["## Damaged records", "Left out; the rest of each record is used.\n\n" + "\n".join(lines)] if lines else []
 
 
 def _short(commit: str) -> str:
     digest, plus, rest = commit.partition("+")
-    return digest[:10] + plus + rest
+    return plain(digest[:10] + plus + rest)
 
 
 def _median(values: list[float]) -> float:

@@ -55,7 +55,7 @@ def page(markdown: str, pictures: list[Picture]) -> str:
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
     body = re.sub(r"<p>&lt;details&gt;&lt;summary&gt;(.*?)&lt;/summary&gt;</p>", r"<details><summary>\1</summary>", body)
     body = body.replace("<p>&lt;/details&gt;</p>", "</details>")
-    body = re.sub(r'<img src="([^"]+)"', lambda found: f"<img {_inlined(sources[html.unescape(found[1])])}", body)
+    body = re.sub(r'<img src="([^"]+)"', lambda found: _inlined(found, sources), body)
     body = body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
     contents: list[str] = []
 
@@ -67,7 +67,7 @@ def page(markdown: str, pictures: list[Picture]) -> str:
         return f'<h{level} id="{anchor}">{text}</h{level}>'
 
     body = re.sub(r"<h([23])>(.*?)</h\1>", anchored, body)
-    title = html.escape(markdown.split("\n", 1)[0].lstrip("# "))
+    title = html.escape(re.sub(r"\\(\W|_)", r"\1", markdown.split("\n", 1)[0].removeprefix("# ")))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -77,7 +77,10 @@ def page(markdown: str, pictures: list[Picture]) -> str:
     )
 
 
-def _inlined(png: bytes) -> str:
-    """A picture as attributes: its bytes, and 100 pixels of a page an inch, so that letters are equally large in all."""
+def _inlined(found: re.Match, sources: dict[str, bytes]) -> str:
+    """A picture's bytes, and 100 pixels of a page an inch, so that letters are equally large in all; others are left."""
+    png = sources.get(html.unescape(found[1]))
+    if png is None:
+        return found[0]
     width = int.from_bytes(png[16:20], "big") * 100 // DPI
-    return f'width="{width}" src="data:image/png;base64,{base64.b64encode(png).decode()}"'
+    return f'<img width="{width}" src="data:image/png;base64,{base64.b64encode(png).decode()}"'

@@ -58,7 +58,7 @@ class Picture:
 
     Attributes:
         file: name of its PNG.
-        caption: what is drawn, as Markdown.
+        caption: what is drawn, in plain text.
         alt: what it shows, for those who can't see it.
     """
 

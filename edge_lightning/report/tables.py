@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from edge_lightning.report.comparison import Accuracy, Difference, Results
 from edge_lightning.report.methods import NOT_RUN, Method, Section
 from edge_lightning.report.records import FINISHED, Run
+from edge_lightning.report.text import cell
 
 NOTHING = "-"
 STAGES = ("generate", "correct", "score", "train", "gradient_shares", "evaluate")
@@ -22,7 +23,7 @@ class Table:
 
     def markdown(self) -> str:
         rule = ("---", *("---:" for _ in self.header[1:]))
-        return "\n".join("| " + " | ".join(map(_cell, row)) + " |" for row in (self.header, rule, *self.rows))
+        return "\n".join("| " + " | ".join(map(cell, row)) + " |" for row in (self.header, rule, *self.rows))
 
 
 def accuracy_table(accuracies: dict[str, Accuracy]) -> Table:
@@ -159,7 +160,3 @@ def _seconds(stage: str) -> Callable[[Run], float | None]:
 
 def _count(value: float | None) -> str:
     return NOTHING if value is None else f"{value:,.0f}"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", r"\|")

@@ -24,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from edge_lightning.data.answers import as_text
+from edge_lightning.data.sources import names_shown
 from edge_lightning.errors import UserError, require_at_least_one
 from edge_lightning.rewards.base import Reward
 from edge_lightning.rewards.boxed import last_boxed
@@ -199,7 +200,7 @@ def parsed_row(line: bytes, answer: str, response: str) -> Row:
         raise BadRow(f"a JSON object expected, {type(fields).__name__} came")
     for key, column in (("answer", answer), ("response", response)):
         if column not in fields:
-            raise BadRow(f"no column {column!r}; set {key} to one of {', '.join(fields) or '(no column)'}"[:300])
+            raise BadRow(f"no column {column!r}; set {key} to one of {names_shown(fields) or '(no column)'}")
     cell = fields[answer]
     golds = tuple(as_text(part) for part in (cell if isinstance(cell, list) else [cell]))
     if not golds or not all(golds):

@@ -18,6 +18,7 @@ WIDTH = 160  # where there is no terminal
 def inspect(cfg: DictConfig, folder: Path) -> None:
     """Show a group of the run in cfg.folder, and write the page."""
     from edge_lightning.cli.schema import check_call
+    from edge_lightning.data.sources import names_shown
     from edge_lightning.inspection.page import group_data, page, spread_steps
     from edge_lightning.inspection.rollouts import groups_of, read_groups, read_rows, recorded_steps, rollout_folder
     from edge_lightning.inspection.terminal import show
@@ -35,7 +36,8 @@ def inspect(cfg: DictConfig, folder: Path) -> None:
     named = None if cfg.problem is None else str(cfg.problem)
     chosen = next((g for g in groups if g.problem_id == named or (named is None and g.corrected)), None)
     if chosen is None and named is not None:
-        raise UserError(f"problem={named}: one of step {step} expected: {', '.join(g.problem_id for g in groups)}")
+        known = names_shown(g.problem_id for g in groups)
+        raise UserError(f"problem={names_shown([named])}: one of step {step} expected: {known}")
     chosen, reader = chosen or groups[0], Reader(run)
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -214,5 +214,5 @@ def names_shown(names: Iterable[str], most: int = 20) -> str:
 
 def shown(value: object) -> str:
     """The value as JSON, cut after 60 characters."""
-    text = json.dumps(value, default=str)
+    text = json.dumps(value, default=str).replace("\x7f", r"\u007f")  # the one control character that JSON leaves
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -22,6 +22,7 @@ from edge_lightning.inspection.tokens import INJECTED, WRONG_PREFIX, Piece, Read
 from edge_lightning.report.provenance import look
 
 CONTROLS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | dict.fromkeys(range(127, 160), "␡")
+IN_A_LINE = CONTROLS | {ord("\t"): "␉", ord("\n"): "␊", 0x2028: "␊", 0x2029: "␊"}
 HOTTEST = (124, 58, 237)  # the colour behind the tokens of most entropy
 LEAST = 0.15  # of it that is shown: a fainter one is a black box on a terminal that is not quite black
 
@@ -36,7 +37,7 @@ def overview(groups: Sequence[Group]) -> Table:
     for group in groups:
         size, kinds = len(group.responses), Counter(row["provenance"] for row in group.responses)
         table.add_row(
-            _said(group.problem_id),
+            Text(_name(group)),
             f"{group.right_sampled} / {size}",
             f"{group.right} / {size}",
             *(_range(group, column, text) for column, text in (("advantage", signed), ("entropy", plain))),
@@ -58,7 +59,7 @@ def group_view(group: Group, reader: Reader, *, terminal: bool) -> Together:
     pieces = [reader.pieces(row) for row in group.responses]
     hottest = _high(piece.entropy for own in pieces for piece in own)
     return Together(
-        _said(f"step {group.step}, problem {group.problem_id}", style="bold"),
+        Text(f"step {group.step}, problem {_name(group)}", style="bold"),
         _said(reader.prompt(first), style="dim"),
         _said(facts),
         _sums(group),
@@ -151,6 +152,11 @@ def _reward(row: dict) -> Text:
 
 def _said(text: str, style: str = "") -> Text:
     return Text(text.translate(CONTROLS), style=style)
+
+
+def _name(group: Group) -> str:
+    """The id of its problem, on one line."""
+    return group.problem_id.translate(IN_A_LINE)
 
 
 def _words(name: str) -> str:

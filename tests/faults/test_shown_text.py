@@ -1,10 +1,15 @@
 """Text of problems and of the policy that reaches a terminal does not command it."""
 
 import io
+import json
 import re
 
+import pytest
 from rich.console import Console
 
+from edge_lightning.cli import hydra_app
+from edge_lightning.cli.grade import grade
+from edge_lightning.cli.inspect import inspect
 from edge_lightning.inspection.rollouts import read_groups
 from edge_lightning.inspection.terminal import show
 from edge_lightning.inspection.tokens import Reader
@@ -12,6 +17,12 @@ from edge_lightning.types import Problem
 from tests.inspected_run import CUE, member, write_run, write_step
 
 COMMANDS = "\x1b]0;owned\x07\x1b[2J\x9b2J\r\x08[red]"
+LINES = "a\nb\tc\u2028d\u2029e\x85f"
+
+
+def one_group_named(name, folder):
+    problem = Problem(name, "1 + 1?", ("2",))
+    write_step(folder / "rollouts", 5, [[member(problem, 0, "2")]], [1.0], [1.0])
 
 
 def test_what_a_terminal_would_obey_is_shown(tmp_path):
@@ -26,3 +37,35 @@ def test_what_a_terminal_would_obey_is_shown(tmp_path):
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", plain)
     # overview, heading, prompt, gold answer; each response before and after
     assert plain.count("␛]0;owned␇␛[2J␡2J␍␈[red]") == 4 + 1 + 3
+
+
+def test_an_id_stays_on_its_line(tmp_path):
+    folder = write_run(tmp_path)
+    one_group_named(LINES, folder)
+    groups = list(read_groups(folder / "rollouts", [5]))
+    said = io.StringIO()
+    show(Console(file=said, width=300), groups, groups[0], Reader(folder))
+    assert said.getvalue().count("a␊b␉c␊d␊e␡f") == 2
+    assert "step 5, problem a␊b" in said.getvalue()
+
+
+@pytest.mark.parametrize("name", [COMMANDS, LINES])
+def test_ids_among_which_one_is_to_be_chosen_are_one_plain_line(name, tmp_path, capfd):
+    folder = write_run(tmp_path)
+    one_group_named(name, folder)
+    assert hydra_app.run("inspect", [str(folder), "step=5", "problem=nobody"], inspect) == 1
+    said = capfd.readouterr().err
+    assert said.endswith(f"problem=nobody: one of step 5 expected: {json.dumps(name)}\n")
+    assert said[:-1].isprintable()
+
+
+@pytest.mark.parametrize("name", [COMMANDS, LINES, "half a pair \ud800", "gone\x7f"])
+def test_names_of_columns_are_one_plain_line(name, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"answer": "7", "response": "7"}, {name: "7"}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert hydra_app.run("grade", ["rows.jsonl"], grade) == 0
+    said = capfd.readouterr().err
+    spelled = json.dumps(name).replace("\x7f", r"\u007f")
+    assert said == f"rows.jsonl, line 2: no column 'answer'; set answer to one of {spelled}; left out\n"
+    assert said[:-1].isprintable()

@@ -128,6 +128,54 @@ def test_an_interrupted_screening_goes_on_and_gives_the_same(tmp_path, monkeypat
     assert "an unfinished run expected" in capfd.readouterr().err
 
 
+def killed_before_its_summary(tmp_path, monkeypatch, *line):
+    """A screening that ends between its set and its summary: the folder, and what it has written."""
+    folder = tmp_path / "run"
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("edge_lightning.training.summary.write_json", killed)
+        assert command(folder, *SMALL, *line) != 0
+    assert not (folder / "summary.json").exists()
+    return folder
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_screening_killed_before_its_summary_knows_its_own_set(elsewhere, tmp_path, monkeypatch):
+    out = tmp_path / "set.jsonl" if elsewhere else tmp_path / "run/selected.jsonl"
+    folder = killed_before_its_summary(tmp_path, monkeypatch, *([f"out={out}"] if elsewhere else []))
+    before = out.read_text()
+    assert run("screen", [f"resume={folder}"], screen) == 0
+    assert out.read_text() == before
+    assert json.loads((folder / "summary.json").read_text())["out"] == str(out)
+
+
+def test_without_a_resume_no_set_is_written_over(tmp_path, monkeypatch, capfd):
+    folder = killed_before_its_summary(tmp_path, monkeypatch, "selection=random")
+    assert command(folder, *SMALL, "selection=random") == 1
+    assert "there is a file of that name" in capfd.readouterr().err
+
+
+def test_its_own_set_may_become_another(tmp_path, monkeypatch):
+    folder = killed_before_its_summary(tmp_path, monkeypatch)
+    assert run("screen", [f"resume={folder}", "selection.size=3"], screen) == 0
+    assert len((folder / "selected.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_file_of_somebody_else_is_not_written_over(tmp_path, monkeypatch, capfd):
+    folder = killed_before_its_summary(tmp_path, monkeypatch)
+    own, other = folder / "selected.jsonl", tmp_path / "other.jsonl"
+    other.write_text(own.read_text())
+    own.write_text("mine\n")
+    for out, line in ((own, []), (other, [f"out={other}"])):
+        before = out.read_text()
+        assert run("screen", [f"resume={folder}", *line], screen) == 1
+        assert f"out={out}: there is a file of that name; name another, or move it away" in capfd.readouterr().err
+        assert out.read_text() == before
+
+
 @pytest.fixture
 def pool(tmp_path, edge_data):
     """The first 60 rows of Hard-1K without their rates, one of them twice, one without a solution, one without an answer."""

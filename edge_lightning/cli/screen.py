@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from hydra.utils import instantiate
@@ -23,6 +24,7 @@ from edge_lightning.types import Problem, Provenance
 from edge_lightning.whole import whole
 
 SAMPLING = ("samples", "temperature", "top_p", "top_k", "prompt_limit", "response_limit", "seed", "responses_at_a_time")
+WRITTEN = "written.json"
 
 
 def screen(cfg: DictConfig, folder: Path) -> None:
@@ -42,7 +44,8 @@ def screen(cfg: DictConfig, folder: Path) -> None:
     else:
         refuse_second_run(folder)
     out = folder / "selected.jsonl" if cfg.out is None else Path(cfg.out)
-    _refuse_out(out, cfg.data.problem_set.get("path"))
+    if not (cfg.resume and _is_own(out, folder)):
+        _refuse_out(out, cfg.data.problem_set.get("path"))
     selection, reward = built(cfg.selection, "selection", object), built(cfg.reward, "reward", object)
     try:
         ask = _Asking(cfg, folder) if selection.needs_rates else None
@@ -56,7 +59,7 @@ def screen(cfg: DictConfig, folder: Path) -> None:
     finally:
         reward.close()
     chosen = selection(candidates, rates)
-    _write(out, [as_row(problem, rates) for problem in chosen])
+    _write(out, [as_row(problem, rates) for problem in chosen], folder)
     summary = {
         "command": "screen",
         "name": cfg.name,
@@ -198,9 +201,26 @@ def _histogram(problems: Sequence[Problem], rates: Mapping[str, float], samples:
     return {str(right): found[right] for right in range(samples + 1)}
 
 
-def _write(path: Path, rows: Sequence[dict]) -> None:
+def _write(path: Path, rows: Sequence[dict], folder: Path) -> None:
+    """Write the rows, and before them into the run's folder what will lie where: if killed, it knows its file again."""
+    content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    with whole(folder / WRITTEN) as part:
+        part.write_text(json.dumps(_written(folder) | {sha256(content).hexdigest(): os.path.relpath(path, folder)}))
     with whole(path) as part:
-        part.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        part.write_bytes(content)
+
+
+def _is_own(path: Path, folder: Path) -> bool:
+    """Whether a file is there, as the run in the folder has written it."""
+    place, written = os.path.relpath(path, folder), _written(folder)
+    recorded = place in written.values() and path.is_file()
+    return recorded and written.get(sha256(path.read_bytes()).hexdigest()) == place
+
+
+def _written(folder: Path) -> dict[str, str]:
+    """By digest of a content, the place, seen from the folder, that the run has chosen for it."""
+    record = folder / WRITTEN
+    return json.loads(record.read_text()) if record.exists() else {}
 
 
 def _print(summary: dict, solutions: str) -> None:

@@ -97,7 +97,7 @@ def test_a_screening_writes_the_hardest_with_their_rates(tmp_path, capfd):
     assert sum(summary["right_of_samples_selected"].values()) == 5
     assert f"data.problem_set.path={tmp_path}/run/selected.jsonl" in capfd.readouterr().out.replace("\n", "")
     assert command(tmp_path / "run", *SMALL, "seed=3") == 1
-    assert "the record of a run is there already; go on with it by resume=" in capfd.readouterr().err
+    assert "the record of a run is there already; move it away, or give another folder" in capfd.readouterr().err
 
 
 def test_an_interrupted_screening_goes_on_and_gives_the_same(tmp_path, monkeypatch, capfd):

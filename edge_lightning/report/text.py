@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _MARKUP = re.compile(r"[\\`*\[\]~]|<(?=[A-Za-z/!?])|&(?=[\w#])|(?<![^\W_])_|_(?![^\W_])|!(?=\[)|^[#+>=-]")
-_IN_CELL = re.compile(r"[\\`|]|(?<=\])\(|<(?=[A-Za-z/!?])|&(?=[\w#])")
+_IN_CELL = re.compile(r"\\(?![A-Za-z0-9 ])|[`|]|(?<=\])\(|<(?=[A-Za-z/!?])|&(?=[\w#])")
 
 
 def plain(text: str) -> str:

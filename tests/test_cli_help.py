@@ -39,8 +39,8 @@ def test_a_process_that_refuses_says_so_in_one_line(arguments, status, message):
 
 
 @pytest.mark.slow
-def test_a_process_that_refuses_after_it_has_loaded_everything_says_one_line_too():
-    done = command("fit", "rollout.group_size=1", "hydra.run.dir=late")
+def test_a_process_that_refuses_after_it_has_loaded_everything_says_one_line_too(tmp_path):
+    done = command("fit", "rollout.group_size=1", f"hydra.run.dir={tmp_path}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("edge-lightning fit: rollout.group_size=1: at least 2 expected")
     assert done.stderr.count("\n") == 1

@@ -11,7 +11,8 @@ import pytest
 
 from edge_lightning.cli.fit import fit
 from edge_lightning.cli.hydra_app import run
-from edge_lightning.cli.resume import claimed
+from edge_lightning.cli.resume import claimed, refuse_other_data
+from edge_lightning.errors import UserError
 from edge_lightning.experience import Pipeline
 from edge_lightning.policy import Policy
 from edge_lightning.training.evaluation_callback import EvaluationCallback
@@ -211,6 +212,13 @@ def test_other_problems_behind_the_same_path_are_refused(tmp_path, stop_at, capf
     stop_at(9, press_control_c)
     assert run("fit", [f"resume={tmp_path / 'run'}"], fit) == 0
     assert len(metrics(tmp_path / "run")) == 4
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}"])
+def test_damaged_findings_of_the_data_are_one_line(tmp_path, content):
+    (tmp_path / "data.json").write_text(content)
+    with pytest.raises(UserError, match=f"^{tmp_path}/data.json: what a run found in its data expected, it was damaged"):
+        refuse_other_data({"fingerprint": "f", "source": "s"}, tmp_path)
 
 
 def test_the_learning_rate_may_change_and_does(unbroken, tmp_path, stop_at):

@@ -249,3 +249,12 @@ def test_what_a_screening_cannot_do_is_one_line(line, message, tmp_path, pool, c
     said = capfd.readouterr().err
     assert re.search(message, said), said
     assert said.count("\n") == 1
+
+
+def test_a_damaged_record_of_what_was_written_is_one_line(tmp_path, monkeypatch, capfd):
+    folder = killed_before_its_summary(tmp_path, monkeypatch)
+    (folder / "written.json").write_text("{")
+    assert run("screen", [f"resume={folder}"], screen) == 1
+    err = capfd.readouterr().err
+    assert f"edge-lightning screen: {folder}/written.json: JSON expected, it was damaged" in err
+    assert "Traceback" not in err

@@ -170,7 +170,12 @@ def changes(cfg: DictConfig, folder: Path) -> tuple[list[str], list[str]]:
 def refuse_other_data(record: dict, folder: Path) -> None:
     """Raise UserError where the problems are not those that the run in the folder has begun with."""
     before = folder / "data.json"
-    if before.exists() and json.loads(before.read_text())["fingerprint"] != record["fingerprint"]:
+    try:
+        known = json.loads(before.read_text())["fingerprint"] if before.exists() else record["fingerprint"]
+    except (ValueError, TypeError, KeyError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{before}: what a run found in its data expected, it was damaged ({reason}); put it back") from None
+    if known != record["fingerprint"]:
         raise UserError(
             f"resume={folder}: the problems of {record['source']} are not those that the run began with (see its "
             "data.json); put the data back as they were, or start a new run"

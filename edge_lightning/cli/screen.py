@@ -220,7 +220,12 @@ def _is_own(path: Path, folder: Path) -> bool:
 def _written(folder: Path) -> dict[str, str]:
     """By digest of a content, the place, seen from the folder, that the run has chosen for it."""
     record = folder / WRITTEN
-    return json.loads(record.read_text()) if record.exists() else {}
+    try:
+        return json.loads(record.read_text()) if record.exists() else {}
+    except ValueError as error:
+        raise UserError(
+            f"{record}: JSON expected, it was damaged ({error}); remove it, and move the written set away"
+        ) from None
 
 
 def _print(summary: dict, solutions: str) -> None:

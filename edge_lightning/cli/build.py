@@ -58,12 +58,12 @@ class Run:
     data: dict  # what was found in the problems; see curation.py
 
 
-def build(cfg: DictConfig, folder: Path, *, purge_step: int | None = None) -> Run:
+def build(cfg: DictConfig, folder: Path, *, purge_step: int | None) -> Run:
     """Build everything that a run needs, and refuse what could not work before anything is trained.
 
     Args:
         folder: of the run.
-        purge_step: on resume, the step from which the tensorboard files are void.
+        purge_step: the step from which what stands in tensorboard's files is void; None: nothing is.
     """
     check_values(cfg)
     check_devices(cfg.trainer)

@@ -129,8 +129,13 @@ def _train(run: Run, folder: Path, checkpoint: Path | None, ending: Ending) -> N
 
 
 def _purge_step(content: dict | None) -> int | None:
-    """The step from which tensorboard's files are void; None where training is over and nothing will be written again."""
-    return None if content is None or _is_over(content) else content["global_step"]
+    """The step from which tensorboard's files are void; None where training is over and nothing will be written again.
+
+    A new run says 0: tensorboard takes the first such mark as a start, and only further ones as restarts.
+    """
+    if content is None:
+        return 0
+    return None if _is_over(content) else content["global_step"]
 
 
 def _is_over(content: dict) -> bool:

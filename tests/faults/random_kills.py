@@ -29,6 +29,7 @@ LINE = (
     "evaluation.benchmarks.smoke.samples=4",
     "evaluation.benchmarks.smoke.k=[1,4]",
     "module.entropy_every_n_steps=1",
+    "callbacks.record.responses_every_n_steps=1",
     "callbacks.last_checkpoint.every_n_steps=3",
 )
 

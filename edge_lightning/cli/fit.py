@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -26,6 +27,7 @@ from edge_lightning.whole import on_disk, whole
 if TYPE_CHECKING:
     from edge_lightning.cli.build import Run
     from edge_lightning.cli.ending import Ending
+    from edge_lightning.policy import Policy
 
 
 def fit(cfg: DictConfig, folder: Path) -> None:
@@ -113,7 +115,7 @@ def _train(run: Run, folder: Path, checkpoint: Path | None, ending: Ending) -> N
                 logger.log_metrics(data_metrics(run.data["counts"]), step=0)
         run.trainer.fit(run.module, run.datamodule, ckpt_path=checkpoint, weights_only=True)
         if run.datamodule.steps > 0:  # else it is the policy that the run was given
-            run.module.policy.save(folder / "checkpoints" / "hf", write=is_first_process())
+            _export(run.module.policy, folder / "checkpoints" / "hf")
         run.module.ranks.barrier()  # a process that ends takes its part of the group with it
         ending.status = "finished" if run.trainer.global_step >= run.datamodule.steps else "interrupted"
     except StoppedTogether:
@@ -126,6 +128,17 @@ def _train(run: Run, folder: Path, checkpoint: Path | None, ending: Ending) -> N
         ending.failure = checkpoint_files.unreadable(error, checkpoint)
     except Exception as error:
         ending.failure = error
+
+
+def _export(policy: Policy, place: Path) -> None:
+    """Write the policy as a transformers folder, whole or not at all. All ranks call it; the first one writes."""
+    if not is_first_process():
+        policy.save(place, write=False)
+        return
+    with whole(place) as part:
+        shutil.rmtree(part, ignore_errors=True)  # of a process that was killed here
+        policy.save(part)
+        shutil.rmtree(place, ignore_errors=True)  # of one killed behind it; a folder can't be put in another's place
 
 
 def _purge_step(content: dict | None) -> int | None:

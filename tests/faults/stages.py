@@ -14,7 +14,9 @@ from pathlib import Path
 
 import lightning as L
 import torch
+from transformers import PreTrainedTokenizerBase
 
+from edge_lightning.cli import fit
 from edge_lightning.evaluation.record import EvaluationFile
 from edge_lightning.experience import Pipeline
 from edge_lightning.training import checkpoint_files, record, record_callback
@@ -59,7 +61,7 @@ def do_at(stage: str, step: int, act: Act) -> None:
             done.append(step)
             act()
 
-    STAGES[stage](at_the_step)
+    (STAGES | AT_THE_END)[stage](at_the_step)
 
 
 def die_at(stage: str, step: int) -> None:
@@ -170,4 +172,8 @@ STAGES: dict[str, Callable[[Act], None]] = {
     "between the renames": _between_renames,
     "checkpoint written": lambda act: _around(checkpoint_files, "write", after=act),
     "half an evaluation": lambda act: _around(EvaluationFile, "write_chunk", after=act),
+}
+AT_THE_END: dict[str, Callable[[Act], None]] = {  # behind the last step
+    "half an export": lambda act: _around(PreTrainedTokenizerBase, "save_pretrained", before=act),
+    "exported": lambda act: _around(fit, "_export", after=act),
 }

@@ -91,8 +91,8 @@ def small_files(folder: Path) -> None:
 
 
 def no_place_for_the_policy(folder: Path) -> None:
-    """All steps are made, and the folder of the trained policy is one of the kernel's own."""
-    (folder / "checkpoints" / "hf").symlink_to("/sys/kernel")
+    """All steps are made, and what the trained policy is written to is a folder of the kernel's own."""
+    (folder / "checkpoints" / "hf.part").symlink_to("/sys/kernel")
 
 
 # what happens, what is said, how many updates were made until then, how many steps of them are kept
@@ -102,7 +102,7 @@ FAULTS = [
     (dead_engine, "HfEngine failed in generating for problems 'train-", 4, 4),
     (little_memory, "memory ran short (", 5, 5),
     (small_files, "checkpoints/last.ckpt: File too large; raise the limit on file sizes", 8, 6),
-    (no_place_for_the_policy, "checkpoints/hf/config.json: Permission denied; make it writable", 8, 8),
+    (no_place_for_the_policy, "checkpoints/hf.part/config.json: Permission denied; make it writable", 8, 8),
 ]
 
 
@@ -132,8 +132,6 @@ def test_what_the_machine_refuses_stops_a_run_in_one_line_and_loses_nothing(tmp_
         if prepare is read_only:
             (folder / "rollouts").unlink()
             (folder / "kept").rename(folder / "rollouts")
-        if prepare is no_place_for_the_policy:
-            (folder / "checkpoints" / "hf").unlink()
         assert not list(folder.rglob("*.part"))
         assert len(metrics(folder)) >= kept
     assert run_child(folder, (*LINE, "resume=auto"))[0] == 0

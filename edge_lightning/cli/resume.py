@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -146,25 +146,33 @@ def refuse_changes(cfg: DictConfig, folder: Path) -> list[str]:
     """
     refused, allowed = changes(cfg, folder)
     if refused:
-        raise UserError(f"resume={folder}: {'; '.join(refused)}; leave it as it was, or start a new run")
-    return [f"resume={folder}: {line}" for line in allowed]
+        raise UserError(f"resume={folder}: {'; '.join(refused.values())}; leave it as it was, or start a new run")
+    return [f"resume={folder}: {line}" for line in allowed.values()]
 
 
-def changes(cfg: DictConfig, folder: Path) -> tuple[list[str], list[str]]:
-    """What differs from the run's own configuration: what may not, and what may. A key that follows another is left out."""
+def changes(cfg: DictConfig, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """What differs from the run's own configuration: what may not, and what may. A key that follows another is left out.
+
+    Returns:
+        key -> line, twice.
+    """
     before = _flat(read_yaml(folder / "config.yaml"))
     now = _flat(OmegaConf.to_container(cfg, resolve=True))
     written = _flat(OmegaConf.to_container(cfg, resolve=False))
     other = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
-    refused, allowed = [], []
+    refused, allowed = {}, {}
     for key in sorted(other):
         source = _REFERENCE.fullmatch(str(written.get(key)))
         follows = source and source[1] in other and all(d.get(key) == d.get(source[1]) for d in (before, now))
         if not follows and key != "resume":
-            free = any(key == k or key.startswith(f"{k}.") for k in MAY_CHANGE[cfg.command])
-            line = f"{key} was {before.get(key)!r} in that run, {now.get(key)!r} came"
-            (allowed if free else refused).append(line)
+            kind = allowed if is_among(key, MAY_CHANGE[cfg.command]) else refused
+            kind[key] = f"{key} was {before.get(key)!r} in that run, {now.get(key)!r} came"
     return refused, allowed
+
+
+def is_among(key: str, names: Iterable[str]) -> bool:
+    """Whether a key is one of these, or below one."""
+    return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
 def refuse_other_data(record: dict, folder: Path) -> None:

@@ -17,10 +17,10 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.cli.ranks import is_first_process
-from edge_lightning.cli.resume import can_go_on, changes, is_finished, move_aside, quoted
+from edge_lightning.cli.resume import can_go_on, changes, is_among, is_finished, move_aside, quoted
 from edge_lightning.errors import UserError
 
-OF_AN_EXPERIMENT = ("steps ", "optimizer.lr ", "model.lr ", "evaluation.", "callbacks.", "module.")
+OF_AN_EXPERIMENT = ("steps", "optimizer.lr", "model.lr", "evaluation", "callbacks", "module")
 
 
 def is_auto(overrides: list[str], command: str) -> bool:
@@ -76,7 +76,7 @@ def _goes_on(folder: Path, cfg: DictConfig, *, own: bool) -> bool:
     if not can_go_on(folder, "fit") or is_finished(folder) or _at_work(folder):
         return False
     refused, allowed = changes(cfg, folder)
-    return not refused and (own or not any(line.startswith(OF_AN_EXPERIMENT) for line in allowed))
+    return not refused and (own or not any(is_among(key, OF_AN_EXPERIMENT) for key in allowed))
 
 
 def _at_work(folder: Path) -> bool:

@@ -24,6 +24,11 @@ def require_file_name(key: str, name: object) -> None:
         )
 
 
+def printable(text: str) -> str:
+    """Letters as they are; what a terminal obeys, line ends among it, as its escape."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def named(names: Sequence[str], most: int = 5) -> str:
     """problem 'a', or problems 'a', 'b' and 3 more."""
     shown = ", ".join(map(repr, names[:most]))

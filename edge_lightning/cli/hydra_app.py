@@ -28,7 +28,7 @@ from edge_lightning.cli.multirun import multirun, sweep_overrides
 from edge_lightning.cli.ranks import is_first_process, is_first_to_tell, shares_run, started
 from edge_lightning.cli.resume import MAY_CHANGE, claimed, quoted, refuse_second_run, resume_overrides
 from edge_lightning.cli.resume_auto import is_auto, resume_auto
-from edge_lightning.errors import UserError
+from edge_lightning.errors import UserError, printable
 from edge_lightning.training.interruption import sigterm_is_control_c
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -84,7 +84,7 @@ def run(command: str, arguments: list[str], task: Task) -> int:
     except (UserError, HydraException, OmegaConfBaseException, FileExistsError, NotADirectoryError) as error:
         if os.environ.get(TRACEBACK):
             raise
-        print(f"edge-lightning {_typed(command)}: {one_line(error, command)}", file=sys.stderr)
+        print(f"edge-lightning {_typed(command)}: {printable(one_line(error, command))}", file=sys.stderr)
         return 1
     except (OSError, MemoryError, RuntimeError) as error:
         line = told(error, "a folder of the run")

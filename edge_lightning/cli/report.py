@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from edge_lightning.errors import require_at_least_one
+from edge_lightning.errors import printable, require_at_least_one
 
 
 def report(cfg: DictConfig, folder: Path) -> None:
@@ -81,12 +81,15 @@ def print_report(whole, records, files: list[Path]) -> None:
     from edge_lightning.report.records import FINISHED
     from edge_lightning.report.tables import NOTHING, interval_text, mean_sd, number_p
 
+    def say(line: str) -> None:
+        console.print(printable(line), markup=False, soft_wrap=True)
+
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, 120)  # a file has no edge to break long labels at
     for section, found, baseline, why in whole.results:
         for name, accuracies in found.accuracies.items():
-            table = Table(title=f"{section.name}: {name}", title_justify="left")
+            table = Table(title=escape(printable(f"{section.name}: {name}")), title_justify="left")
             table.add_column("method", overflow="fold")
             for heading in ("seeds", "accuracy", "difference", "p (Holm)"):
                 table.add_column(heading, justify="right", no_wrap=True)
@@ -97,17 +100,16 @@ def print_report(whole, records, files: list[Path]) -> None:
                 table.add_row(*map(escape, (label, f"{len(it.by_seed)}", mean_sd(it.mean, it.sd), *against)))
             console.print(table)
         if why:
-            console.print(f"{section.name}: {why}", markup=False, soft_wrap=True)
+            say(f"{section.name}: {why}")
         elif baseline is not None and any(found.differences.values()):
-            told = f"difference: paired, to {baseline.label}, with its 95 % interval; p: sign-flip test over problems"
-            console.print(told, markup=False, soft_wrap=True)
+            say(f"difference: paired, to {baseline.label}, with its 95 % interval; p: sign-flip test over problems")
         absent = [(m, seed) for m in section.methods.values() for seed in sorted({*m.others, *m.missing})]
         if absent:
             named = ", ".join(f"{m.label} seed {seed} {m.status(seed)}" for m, seed in absent)
-            console.print(f"{section.name}: not in it: {named}", markup=False, soft_wrap=True)
+            say(f"{section.name}: not in it: {named}")
     finished = sum(run.status == FINISHED for run in records.runs)
-    console.print(f"runs      {finished} finished of {len(records.runs)}")
+    say(f"runs      {finished} finished of {len(records.runs)}")
     for path, reason in records.damaged:
-        console.print(f"damaged   {path}: {reason}", markup=False, soft_wrap=True)
+        say(f"damaged   {path}: {reason}")
     place = min(str(files[-1].parent), os.path.relpath(files[-1].parent), key=len)
-    console.print(f"files     {place}: report.md, report.html, {len(files) - 2} pictures", markup=False, soft_wrap=True)
+    say(f"files     {place}: report.md, report.html, {len(files) - 2} pictures")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from edge_lightning.errors import printable
 from edge_lightning.report.records import FINISHED, Records, Run
 
 SAME_METHOD = ("seed", "resume", "cpu_threads", "name", "ablation", "data", "model")  # model.path and the like do differ
@@ -100,12 +101,12 @@ def labels(runs: list[Run]) -> dict[str, str]:
     for values in given.values():
         for key, value in values.items():
             spelled.setdefault((key, _plain(value)), value)
-    return {
-        run.place: " ".join(
-            [run.ablation, *(f"{k}={spelled[k, _plain(v)]}" for k, v in given[run.place].items() if k in differs)]
-        )
-        for run in runs
-    }
+
+    def label(run: Run) -> str:
+        settings = (f"{k}={spelled[k, _plain(v)]}" for k, v in given[run.place].items() if k in differs)
+        return printable(" ".join([run.ablation, *settings]))
+
+    return {run.place: label(run) for run in runs}
 
 
 def _said(run: Run, runs: list[Run]) -> dict[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from edge_lightning.errors import printable
+
 _MARKUP = re.compile(r"[\\`*\[\]~]|<(?=[A-Za-z/!?])|&(?=[\w#])|(?<![^\W_])_|_(?![^\W_])|!(?=\[)|^[#+>=-]")
 _IN_CELL = re.compile(r"\\(?![A-Za-z0-9 ])|[`|]|(?<=\])\(|<(?=[A-Za-z/!?])|&(?=[\w#])")
 
@@ -28,4 +30,4 @@ def cell(text: str) -> str:
 
 def _one_line(text: str) -> str:
     """Without control characters and line ends."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split()))
+    return printable(" ".join(text.split()))

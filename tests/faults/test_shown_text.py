@@ -10,10 +10,13 @@ from rich.console import Console
 from edge_lightning.cli import hydra_app
 from edge_lightning.cli.grade import grade
 from edge_lightning.cli.inspect import inspect
+from edge_lightning.cli.report import report
+from edge_lightning.errors import UserError
 from edge_lightning.inspection.rollouts import read_groups
 from edge_lightning.inspection.terminal import show
 from edge_lightning.inspection.tokens import Reader
 from edge_lightning.types import Problem
+from tests import report_records
 from tests.inspected_run import CUE, member, write_run, write_step
 
 COMMANDS = "\x1b]0;owned\x07\x1b[2J\x9b2J\r\x08[red]"
@@ -69,3 +72,25 @@ def test_names_of_columns_are_one_plain_line(name, tmp_path, monkeypatch, capfd)
     spelled = json.dumps(name).replace("\x7f", r"\u007f")
     assert said == f"rows.jsonl, line 2: no column 'answer'; set answer to one of {spelled}; left out\n"
     assert said[:-1].isprintable()
+
+
+def test_names_in_records_and_what_is_damaged_in_them_are_told_plainly(tmp_path, capfd):
+    scores = {"smoke": {"a": [1, 0]}}
+    report_records.write_run(tmp_path / "run", ablation=f"mine{COMMANDS}", scores=scores)
+    broken = tmp_path / f"b{COMMANDS}"
+    report_records.write_run(broken, scores=scores)
+    (broken / "summary.json").write_text("{")
+    assert hydra_app.run("report", [str(tmp_path)], report) == 0
+    said = capfd.readouterr().out
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", said)
+    assert "mine\\x1b]0;owned\\x07" in said
+    assert "b\\x1b]0;owned\\x07\\x1b[2J\\x9b2J\\r\\x08[red]/summary.json: JSON expected" in said
+
+
+def test_a_fault_is_told_in_one_plain_line(capfd):
+    def fail(cfg, folder):
+        raise UserError(f"{COMMANDS}: nothing of it expected")
+
+    assert hydra_app.run("grade", ["rows.jsonl"], fail) == 1
+    said = "\\x1b]0;owned\\x07\\x1b[2J\\x9b2J\\r\\x08[red]: nothing of it expected"
+    assert capfd.readouterr().err == f"edge-lightning grade: {said}\n"

@@ -251,9 +251,10 @@ def test_what_a_screening_cannot_do_is_one_line(line, message, tmp_path, pool, c
     assert said.count("\n") == 1
 
 
-def test_a_damaged_record_of_what_was_written_is_one_line(tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize("content", ["{", "7"])
+def test_a_damaged_record_of_what_was_written_is_one_line(content, tmp_path, monkeypatch, capfd):
     folder = killed_before_its_summary(tmp_path, monkeypatch)
-    (folder / "written.json").write_text("{")
+    (folder / "written.json").write_text(content)
     assert run("screen", [f"resume={folder}"], screen) == 1
     err = capfd.readouterr().err
     assert f"edge-lightning screen: {folder}/written.json: JSON expected, it was damaged" in err

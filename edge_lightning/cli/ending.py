@@ -13,7 +13,7 @@ from edge_lightning.cli.build import Run
 from edge_lightning.cli.failures import told
 from edge_lightning.cli.places import Place
 from edge_lightning.cli.ranks import is_first_process, leave, tell_why, turn_deaf
-from edge_lightning.cli.resume import last_checkpoint, read_summary
+from edge_lightning.cli.resume import last_checkpoint, read_summary, split_resume
 from edge_lightning.cli.table import print_summary
 from edge_lightning.errors import UserError
 from edge_lightning.training import checkpoint_files
@@ -112,7 +112,7 @@ class Ending:
             "data": cfg.data.name,
             "seed": cfg.seed,
             "problems": run.data["counts"],
-            "overrides": [o for o in HydraConfig.get().overrides.task if not o.startswith("resume=")],
+            "overrides": split_resume(HydraConfig.get().overrides.task)[1],
             "folder": str(self._folder),
             "status": self.status,
             **figures,

@@ -20,6 +20,7 @@ from edge_lightning.cli.resume import (
     refuse_finished,
     refuse_other_data,
     refuse_second_run,
+    split_resume,
 )
 from edge_lightning.errors import UserError
 from edge_lightning.whole import on_disk, whole
@@ -67,7 +68,7 @@ def _go_on(cfg: DictConfig, checkpoint: Path, folder: Path) -> dict:
     _refuse_fewer_steps(cfg, content, folder)
     if is_first_process():
         print(*changed, sep="\n", end="\n" if changed else "", file=sys.stderr)
-        task = [o for o in HydraConfig.get().overrides.task if not o.startswith("resume=")]
+        _, task = split_resume(HydraConfig.get().overrides.task)
         with whole(folder / ".hydra" / RESUMED) as part:
             OmegaConf.save(OmegaConf.create(task), part)
     return content

@@ -26,7 +26,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from edge_lightning.cli.failures import told
 from edge_lightning.cli.multirun import multirun, sweep_overrides
 from edge_lightning.cli.ranks import is_first_process, is_first_to_tell, shares_run, started
-from edge_lightning.cli.resume import MAY_CHANGE, claimed, quoted, refuse_second_run, resume_overrides
+from edge_lightning.cli.resume import MAY_CHANGE, claimed, quoted, refuse_second_run, resume_overrides, split_resume
 from edge_lightning.cli.resume_auto import is_auto, resume_auto
 from edge_lightning.errors import UserError, printable
 from edge_lightning.training.interruption import sigterm_is_control_c
@@ -84,24 +84,24 @@ def run(command: str, arguments: list[str], task: Task) -> int:
     except (UserError, HydraException, OmegaConfBaseException, FileExistsError, NotADirectoryError) as error:
         if os.environ.get(TRACEBACK):
             raise
-        print(f"edge-lightning {_typed(command)}: {printable(one_line(error, command))}", file=sys.stderr)
+        _say(command, one_line(error, command))
         return 1
     except (OSError, MemoryError, RuntimeError) as error:
         line = told(error, "a folder of the run")
         if line is None or os.environ.get(TRACEBACK):
             raise
-        print(f"edge-lightning {_typed(command)}: {line}", file=sys.stderr)
+        _say(command, line)
         return 1
     except KeyboardInterrupt:
         if os.environ.get(TRACEBACK):
             raise
-        print(f"edge-lightning {_typed(command)}: interrupted", file=sys.stderr)
+        _say(command, "interrupted")
         return 130
 
 
-def _typed(command: str) -> str:
-    """A command as it is typed: analyze_records is analyze of a folder."""
-    return command.removesuffix("_records")
+def _say(command: str, line: str) -> None:
+    """A line behind a command as it is typed: analyze_records is analyze of a folder."""
+    print(f"edge-lightning {command.removesuffix('_records')}: {printable(line)}", file=sys.stderr)
 
 
 def _refuse_other_flags(args) -> None:
@@ -158,7 +158,7 @@ def _without_a_second_record(command: str, overrides: list[str]) -> list[str]:
     """
     if not is_first_process():
         return [*overrides, "hydra.output_subdir=null"]
-    if any(o.startswith("hydra.run.dir=") for o in overrides) and not any(o.startswith("resume=") for o in overrides):
+    if any(o.startswith("hydra.run.dir=") for o in overrides) and split_resume(overrides)[0] is None:
         folder = Path(_composed(command, overrides).hydra.run.dir)
         if folder.is_dir():
             with claimed(folder):

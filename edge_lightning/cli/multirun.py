@@ -26,7 +26,16 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from edge_lightning.cli.job_process import run_process
-from edge_lightning.cli.resume import can_go_on, claimed, is_finished, move_aside, quoted, read_yaml
+from edge_lightning.cli.resume import (
+    can_go_on,
+    claimed,
+    is_finished,
+    move_aside,
+    quoted,
+    read_overrides,
+    read_yaml,
+    split_resume,
+)
 from edge_lightning.errors import UserError
 from edge_lightning.evaluation.benchmark import AVERAGE
 
@@ -88,7 +97,7 @@ class Job:
                 folder.mkdir()
                 return anew
         recorded = folder / ".hydra" / "overrides.yaml"  # what keep_records.py has put back has none, but its name says all
-        before = sorted(read_yaml(recorded) or []) if recorded.exists() else sorted(overrides)
+        before = sorted(read_overrides(recorded)) if recorded.exists() else sorted(overrides)
         if before != sorted(overrides):
             raise UserError(f"{folder} is that of {' '.join(before)}; set hydra.sweep.dir or hydra.sweep.subdir to another")
         return None if finished else [f"resume={quoted(folder)}"]
@@ -100,11 +109,10 @@ def sweep_overrides(overrides: list[str], command: str) -> tuple[list[str], bool
     Raises:
         UserError: the folder is no multirun of this command, or an override would make other jobs than it has.
     """
-    given = [o.split("=", 1)[1].strip("'\"") for o in overrides if o.startswith("resume=")]
-    rest = [o for o in overrides if not o.startswith("resume=")]
-    if not given or given[-1] in ("null", ""):
+    given, rest = split_resume(overrides)
+    if given is None:
         return rest, False
-    folder = Path(given[-1])
+    folder = Path(given)
     places = [o.split("=", 1)[1].strip("'\"") for o in rest if o.startswith("hydra.sweep.dir=")]
     if places:
         if Path(places[-1]).resolve() != folder.resolve():

@@ -66,23 +66,35 @@ MAY_CHANGE = {
 }
 
 
+def split_resume(overrides: Iterable[str]) -> tuple[str | None, list[str]]:
+    """What resume= says last, None for nothing or null, and the other overrides."""
+    given, rest = None, []
+    for override in overrides:
+        if override.startswith("resume="):
+            given = override.split("=", 1)[1].strip("'\"")
+        else:
+            rest.append(override)
+    return (None if given in ("null", "") else given), rest
+
+
 def resume_overrides(overrides: list[str], command: str) -> list[str]:
     """The overrides of the run to go on with, then these; unchanged without a resume.
 
     Raises:
         UserError: the folder is no training with a checkpoint, or nothing that this command has begun.
     """
-    given = [o.split("=", 1)[1].strip("'\"") for o in overrides if o.startswith("resume=")]
-    if not given or given[-1] in ("null", "") or command not in MAY_CHANGE:  # Hydra says that others have no such key
+    given, rest = split_resume(overrides)
+    if given is None or command not in MAY_CHANGE:  # Hydra says that others have no such key
         return overrides
-    folder = Path(given[-1])
+    folder = Path(given)
     recorded = folder / ".hydra" / "overrides.yaml"
     resumed = folder / ".hydra" / RESUMED
     begun = recorded.exists() and (folder / "config.yaml").exists()
     if not begun and (folder / "multirun.yaml").exists():
         raise UserError(f"resume={folder}: that is a multirun; go on with it by edge-lightning {command} -m resume={folder}")
-    config = read_yaml(folder / "config.yaml") if begun else {"command": command}
-    earlier_command = config.get("command") if isinstance(config, dict) else None
+    earlier_command = command_of(folder) if begun else command
+    if earlier_command is None:
+        raise UserError(f"{folder}/config.yaml: the configuration of a run expected, something else came; put it back")
     if earlier_command != command:
         raise UserError(
             f"resume={folder}: that folder is of edge-lightning {earlier_command}; go on with it by that command"
@@ -97,10 +109,9 @@ def resume_overrides(overrides: list[str], command: str) -> list[str]:
         raise UserError(
             f"resume={folder}: the folder of a {command} that has begun expected; give a folder under outputs/{command}/"
         )
-    earlier = read_yaml(resumed if resumed.exists() else recorded) or []
-    rest = [o for o in (*earlier, *overrides) if not o.startswith("resume=")]
+    _, earlier = split_resume(read_overrides(resumed if resumed.exists() else recorded))
     # Hydra's own record stays the first run's: what is refused later on must not stand in it.
-    return [*rest, f"resume={quoted(folder)}", f"hydra.run.dir={quoted(folder)}", "hydra.output_subdir=null"]
+    return [*earlier, *rest, f"resume={quoted(folder)}", f"hydra.run.dir={quoted(folder)}", "hydra.output_subdir=null"]
 
 
 def last_checkpoint(folder: Path) -> Path:
@@ -110,7 +121,14 @@ def last_checkpoint(folder: Path) -> Path:
     return before if before.exists() and not path.exists() else path
 
 
-def can_go_on(folder: Path, command: str) -> bool:
+def command_of(folder: Path) -> str | None:
+    """Which command's run a folder is, by its config.yaml; None where that is of none."""
+    path = folder / "config.yaml"
+    config = read_yaml(path) if path.exists() else None
+    return config.get("command") if isinstance(config, dict) else None
+
+
+def can_go_on(folder: Path, command: str | None) -> bool:
     """Whether `resume=folder` finds what it goes on from: a training a checkpoint, another command its configuration.
 
     An analysis starts again.
@@ -132,8 +150,7 @@ def refuse_finished(folder: Path) -> None:
 def refuse_second_run(folder: Path) -> None:
     """Raise UserError where another run has left its record: a new one would overwrite it bit by bit."""
     if is_finished(folder) or any((folder / name).exists() for name in ("metrics.csv", "evaluation")):
-        config = read_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else {}
-        unfinished = not is_finished(folder) and can_go_on(folder, config.get("command"))
+        unfinished = not is_finished(folder) and can_go_on(folder, command_of(folder))
         way = f"go on with it by resume={folder}" if unfinished else "move it away"
         raise UserError(f"hydra.run.dir={folder}: the record of a run is there already; {way}, or give another folder")
 
@@ -243,9 +260,19 @@ def read_summary(folder: Path) -> dict | None:
 def read_yaml(path: Path):
     try:
         return OmegaConf.to_container(OmegaConf.load(path))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno:  # of the system, not of the content
+            raise
         reason = " ".join(str(error).split())
         raise UserError(f"{path}: readable YAML expected, it was damaged ({reason}); start a new run") from None
+
+
+def read_overrides(path: Path) -> list[str]:
+    """Those of a run, as Hydra has recorded them. Raises UserError for what is none."""
+    found = read_yaml(path) or []
+    if not isinstance(found, list) or not all(isinstance(override, str) for override in found):
+        raise UserError(f"{path}: a list of overrides expected, something else came; put it back, or start a new run")
+    return found
 
 
 def quoted(path: Path | str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from edge_lightning.cli.ranks import is_first_process
-from edge_lightning.cli.resume import can_go_on, changes, is_among, is_finished, move_aside, quoted
+from edge_lightning.cli.resume import can_go_on, changes, is_among, is_finished, move_aside, quoted, split_resume
 from edge_lightning.errors import UserError
 
 OF_AN_EXPERIMENT = ("steps", "optimizer.lr", "model.lr", "evaluation", "callbacks", "module")
@@ -25,8 +25,7 @@ OF_AN_EXPERIMENT = ("steps", "optimizer.lr", "model.lr", "evaluation", "callback
 
 def is_auto(overrides: list[str], command: str) -> bool:
     """Whether resume=auto is what these say last of it. Raises UserError for a command that has no such thing."""
-    given = [o.split("=", 1)[1].strip("'\"") for o in overrides if o.startswith("resume=")]
-    auto = bool(given) and given[-1] == "auto"
+    auto = split_resume(overrides)[0] == "auto"
     if auto and command != "fit":
         raise UserError(f"resume=auto: edge-lightning {command} goes on with resume=DIR alone; give the folder")
     return auto
@@ -38,7 +37,7 @@ def resume_auto(overrides: list[str], compose: Callable[[list[str]], DictConfig]
     Args:
         compose: the whole configuration, Hydra's own included, of overrides.
     """
-    rest = [o for o in overrides if not o.startswith("resume=")]
+    _, rest = split_resume(overrides)
     cfg = compose(rest)
     folder = Path(cfg.hydra.run.dir)
     plain = OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"])

@@ -221,8 +221,8 @@ def _written(folder: Path) -> dict[str, str]:
     """By digest of a content, the place, seen from the folder, that the run has chosen for it."""
     record = folder / WRITTEN
     try:
-        return json.loads(record.read_text()) if record.exists() else {}
-    except ValueError as error:
+        return dict(json.loads(record.read_text())) if record.exists() else {}
+    except (ValueError, TypeError) as error:
         raise UserError(
             f"{record}: JSON expected, it was damaged ({error}); remove it, and move the written set away"
         ) from None

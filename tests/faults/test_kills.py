@@ -46,6 +46,7 @@ def test_a_run_that_is_killed_at_each_stage_in_turn_equals_the_unbroken_one(tmp_
     for stage, step in (("half an export", STEPS - 1), ("exported", -1)):  # no step is left to be made the second time
         status, said = run_child(folder, (*LINE, "resume=auto"), die_at, stage, step)
         assert status == -signal.SIGKILL, (stage, said)
+        assert (folder / "checkpoints" / "hf").exists() is (stage == "exported")
     assert not (folder / "summary.json").exists()
     status, said = run_child(folder, (*LINE, "resume=auto"))
     assert status == 0, said

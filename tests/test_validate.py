@@ -63,6 +63,7 @@ def test_what_is_no_policy_is_refused(run, tmp_path):
     ("content", "said"),
     [
         ("model: {path: a", "readable YAML expected, it was damaged"),
+        ("7", "readable YAML expected, it was damaged"),
         ("seed: 0\n", "the configuration of a run expected, one without model.path came; put it back as it was"),
         ("seed: 0\nmodel:\n", "the configuration of a run expected, one without model.path came"),
         ("", "the configuration of a run expected, one without model.path came"),

@@ -264,7 +264,9 @@ def read_yaml(path: Path):
         if isinstance(error, OSError) and error.errno:  # of the system, not of the content
             raise
         reason = " ".join(str(error).split())
-        raise UserError(f"{path}: readable YAML expected, it was damaged ({reason}); start a new run") from None
+        raise UserError(
+            f"{path}: readable YAML expected, it was damaged ({reason}); put it back, or move the folder aside"
+        ) from None
 
 
 def read_overrides(path: Path) -> list[str]:
